@@ -18,9 +18,9 @@ import numpy as np
 from benchmarks.measure import forget_peak, forked, parser_of, show, status
 from opboost_ops.domain import Domain
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.frame import Frame, Parameters
+from opboost_ops.learning.boosters.backend import Frame, Parameters
 from opboost_ops.learning.denoise import joint
-from opboost_ops.learning.denoise.draws import Draws
+from opboost_ops.learning.denoise.classes import Draws
 from opboost_ops.mechanisms import GlobalMap, noise
 
 CHANNEL = GlobalMap(epsilon=0.64).channel(Domain(1, 10))

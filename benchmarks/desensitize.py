@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from benchmarks.measure import forget_peak, parser_of, show, status, timed
 from opboost_ops.domain import Domain, DomainMap
-from opboost_ops.exchange.encoding import smallest_integers
+from opboost_ops.exchange.files import smallest_integers
 from opboost_ops.mechanisms import (
     AdjMap,
     BucketResponse,

@@ -18,7 +18,7 @@ import polars as pl
 import yaml
 
 from benchmarks.measure import parser_of, show
-from opboost_ops.extras.datasets.lenders import write_lenders
+from opboost_ops.extras.datasets.generated import write_lenders
 from opboost_ops.extras.datasets.workspace import agree_for_all, column_uuid, dump
 from opboost_ops.pipeline.runner.local import run_federation
 

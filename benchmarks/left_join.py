@@ -21,7 +21,7 @@ from benchmarks.papers.denoise import divided
 from benchmarks.papers.two_parties import TwoParties
 from benchmarks.private_edges import formula, planned
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.frame import Frame
+from opboost_ops.learning.boosters.backend import Frame
 from opboost_ops.mechanisms import Geometric
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import parser_of, show
-from opboost_ops.cli.demo import follow
+from opboost_ops.cli.airflow import follow
 from opboost_ops.config.loading import load_federation
 from opboost_ops.extras.datasets import load
 from opboost_ops.extras.datasets.workspace import write_workspace

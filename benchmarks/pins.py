@@ -17,10 +17,10 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import GlobalMap
 from opboost_ops.privacy.declarations import Declaration
-from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.privacy.ledger.budgets import Budget
 from opboost_ops.privacy.ledger.database import Database
 from opboost_ops.privacy.loss import column_losses
+from opboost_ops.privacy.people import Forgotten
 from opboost_ops.privacy.pins import Pins
 from opboost_ops.privacy.releases import Releases, RunRequest
 from opboost_ops.tables.spill.arrays import Scratch

@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from opboost_ops.extras.datasets.dataset import ID, Dataset, row_ids
+from opboost_ops.extras.datasets.tables import ID, Dataset, row_ids
 from opboost_ops.extras.datasets.workspace import write_workspace
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.trainer import Frame, Parameters
-from opboost_ops.pipeline.runner.artifact_sizes import artifact_sizes
+from opboost_ops.pipeline.runner.facts import artifact_sizes
 from opboost_ops.pipeline.runner.local import Finished, run_federation
 
 LABELS = "party_labels"

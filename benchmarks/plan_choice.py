@@ -27,7 +27,7 @@ from opboost_ops import api
 from opboost_ops.config.feature import Feature
 from opboost_ops.config.loading import load_federation
 from opboost_ops.domain import DomainMap
-from opboost_ops.extras.datasets.dataset import ID, Dataset
+from opboost_ops.extras.datasets.tables import ID, Dataset
 from opboost_ops.extras.datasets.workspace import write_workspace
 from opboost_ops.mechanisms import Geometric, Mechanism
 

@@ -8,7 +8,7 @@ from scipy.stats import rankdata
 from benchmarks.papers.two_parties import DOMAIN
 from opboost_ops.config.feature import Feature
 from opboost_ops.domain import DomainMap, quantile_edges
-from opboost_ops.extras.lab.scales import kept
+from opboost_ops.extras.lab.advice import order_kept
 from opboost_ops.mechanisms import Geometric, noise
 from opboost_ops.mechanisms.private_quantiles import draw, grid, weights
 
@@ -56,7 +56,7 @@ def planned(name: str, feature: Feature, values: np.ndarray, *, seed: int) -> Do
     ranks = rankdata(inside)
 
     def order(kind: str) -> float:
-        return kept(inside, maps[kind], Geometric(epsilon=0.5), DOMAIN, ranks)[0]
+        return order_kept(inside, maps[kind], Geometric(epsilon=0.5), DOMAIN, ranks)[0]
 
     return maps[max(maps, key=order)]
 

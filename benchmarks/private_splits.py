@@ -28,7 +28,7 @@ from benchmarks.papers.dpboost import DOMAIN, FOLDS, parameters_of
 from benchmarks.papers.one_table import OneTable
 from opboost_ops.extras.datasets import load
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.frame import Frame, Parameters
+from opboost_ops.learning.boosters.backend import Frame, Parameters
 from opboost_ops.learning.metrics import evaluate
 from opboost_ops.learning.private import noisy_leaves
 

@@ -38,7 +38,7 @@ import yaml
 
 from benchmarks.measure import forget_peak, parser_of, show, status
 from opboost_ops.config.loading import load_federation, site_file
-from opboost_ops.extras.datasets.dataset import ID, Dataset
+from opboost_ops.extras.datasets.tables import ID, Dataset
 from opboost_ops.extras.datasets.workspace import write_workspace
 from opboost_ops.pipeline.party.inbox import Run
 from opboost_ops.pipeline.party.party_sites import site_files

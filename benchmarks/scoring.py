@@ -15,7 +15,7 @@ import polars as pl
 
 from benchmarks.measure import parser_of, show
 from benchmarks.single_rows import single_rows
-from opboost_ops.extras.datasets.dataset import Dataset, row_ids
+from opboost_ops.extras.datasets.tables import Dataset, row_ids
 from opboost_ops.extras.datasets.workspace import write_workspace
 from opboost_ops.learning.boosters.trainer import predict
 from opboost_ops.learning.registry.registry import Registry, model_in

@@ -28,7 +28,7 @@ from opboost_ops.exchange.sealed.month_keys import month_key
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store.store import LocalStore
 from opboost_ops.extras.datasets import load
-from opboost_ops.extras.datasets.dataset import Dataset
+from opboost_ops.extras.datasets.tables import Dataset
 from opboost_ops.extras.datasets.workspace import agree_for_all, write_workspace
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pipeline import redaction
@@ -37,8 +37,7 @@ from opboost_ops.pipeline.party.admission import REFUSED
 from opboost_ops.pipeline.party.inbox import Run
 from opboost_ops.pipeline.phases import phases
 from opboost_ops.pipeline.runner.opening import open_run
-from opboost_ops.pipeline.runner.private_failures import REASON
-from opboost_ops.pipeline.runner.runner import run_stage
+from opboost_ops.pipeline.runner.runner import REASON, run_stage
 from opboost_ops.privacy.ledger.checkpoints import Standing
 
 ROWS = 400

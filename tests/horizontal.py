@@ -11,8 +11,8 @@ from opboost_ops.config.loading import parse_federation
 from opboost_ops.domain import Domain
 from opboost_ops.exchange.encryption import PrivateKey, new_encryption_key
 from opboost_ops.exchange.rounds.acceptance import Conversation
-from opboost_ops.exchange.rounds.identity import Identity
 from opboost_ops.exchange.rounds.mailbox import Mailbox
+from opboost_ops.exchange.rounds.protocol import Identity
 from opboost_ops.exchange.signing import Signer, new_signing_key
 from opboost_ops.exchange.store.store import LocalStore
 from opboost_ops.extras.datasets.workspace import federation_terms

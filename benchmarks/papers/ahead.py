@@ -25,7 +25,7 @@ from scipy.stats import binom
 
 from benchmarks.papers.ranges import Queries
 from opboost_ops.mechanisms import UnaryEncoding, noise
-from opboost_ops.mechanisms.bits import BIT
+from opboost_ops.mechanisms.randomised_response import BIT
 
 #: Children of a node.
 FANOUT = 2

@@ -24,7 +24,7 @@ from benchmarks.papers.measurements import measure_all
 from benchmarks.papers.settings import on_ten
 from benchmarks.papers.two_parties import DOMAIN, Scale, TwoParties
 from benchmarks.private_edges import SAMPLE, formula, planned, private
-from opboost_ops.config.channel_files import (
+from opboost_ops.config.agreement import (
     MOST_STEP,
     MOST_WHOLE,
     STANDARD,
@@ -33,7 +33,7 @@ from opboost_ops.config.channel_files import (
 )
 from opboost_ops.config.feature import Edges
 from opboost_ops.config.loading import load_federation
-from opboost_ops.extras.datasets.dataset import ID, Dataset
+from opboost_ops.extras.datasets.tables import ID, Dataset
 from opboost_ops.extras.datasets.workspace import write_workspace
 from opboost_ops.extras.lab.advice import best_by_gain, with_best_scales
 from opboost_ops.learning.denoise import joint

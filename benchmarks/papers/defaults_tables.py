@@ -16,7 +16,7 @@ import polars as pl
 
 from opboost_ops.errors import ConfigError
 from opboost_ops.extras.datasets import load
-from opboost_ops.extras.datasets.dataset import ID, Dataset, row_ids
+from opboost_ops.extras.datasets.tables import ID, Dataset, row_ids
 
 #: Columns that the label holder has besides those of the named dataset.
 _OWN: Mapping[str, tuple[str, ...]] = {

@@ -25,7 +25,7 @@ from benchmarks.papers.markdown import table
 from benchmarks.papers.measurements import measure_all
 from benchmarks.papers.two_parties import DEPTH, DOMAIN, RATE, TREES, TwoParties
 from opboost_ops.extras.datasets import load
-from opboost_ops.extras.datasets.dataset import Dataset
+from opboost_ops.extras.datasets.tables import Dataset
 from opboost_ops.learning.denoise import joint
 from opboost_ops.mechanisms import Geometric, GlobalMap, Mechanism
 from opboost_ops.privacy.loss import end_losses

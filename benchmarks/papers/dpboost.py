@@ -17,11 +17,11 @@ from benchmarks.papers.private_variants import VARIANTS, grow
 from opboost_ops.domain import Domain
 from opboost_ops.extras.datasets import load
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.frame import Parameters, Private
+from opboost_ops.learning.boosters.backend import Parameters, Private
 from opboost_ops.learning.boosters.lightgbm_backend import booster_of
-from opboost_ops.learning.private.candidates import Candidates
 from opboost_ops.learning.private.sensitivity import scaled
 from opboost_ops.learning.private.trainer import bounds_of
+from opboost_ops.learning.private.tree import Candidates
 
 EPSILONS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
 FOLDS, TREES, RATE, DEPTH = 5, 50, 0.1, 6

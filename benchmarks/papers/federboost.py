@@ -19,7 +19,7 @@ from benchmarks.papers.measurements import measure_all, summary
 from benchmarks.papers.two_parties import TwoParties
 from opboost_ops.domain import Domain
 from opboost_ops.extras.datasets import load
-from opboost_ops.extras.datasets.dataset import ID, Dataset
+from opboost_ops.extras.datasets.tables import ID, Dataset
 from opboost_ops.mechanisms import BucketResponse
 
 DATASETS = ("give_me_some_credit", "credit_default")

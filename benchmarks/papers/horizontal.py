@@ -12,11 +12,11 @@ import polars as pl
 from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.markdown import spread, table
 from benchmarks.papers.measurements import measure_all, summary
-from opboost_ops.config.shared_columns import SharedColumn
+from opboost_ops.config.columns import SharedColumn
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.exchange.rounds.protocol import Alone
 from opboost_ops.extras.datasets import load
-from opboost_ops.extras.datasets.dataset import ID
+from opboost_ops.extras.datasets.tables import ID
 from opboost_ops.learning import metrics
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.federboost import federboost

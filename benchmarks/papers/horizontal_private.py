@@ -13,13 +13,17 @@ from benchmarks.papers.markdown import table
 from benchmarks.papers.measurements import measure_all, summary
 from opboost_ops.exchange.rounds.protocol import Alone, Phase, Round
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.frame import Frame, Parameters
-from opboost_ops.learning.boosters.frame import Private as Central
+from opboost_ops.learning.boosters.backend import Frame, Parameters
+from opboost_ops.learning.boosters.backend import Private as Central
 from opboost_ops.learning.federboost import federboost, private_federboost
 from opboost_ops.learning.federboost.federboost import Settings
 from opboost_ops.learning.federboost.histogram import Growth
-from opboost_ops.learning.federboost.noisy_edges import cell_ends
-from opboost_ops.learning.federboost.private_federboost import Private, learn_private, noise_of
+from opboost_ops.learning.federboost.private_federboost import (
+    Private,
+    cell_ends,
+    learn_private,
+    noise_of,
+)
 from opboost_ops.learning.private import noise
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)

@@ -10,8 +10,8 @@ import polars as pl
 from opboost_ops.config.feature import Feature
 from opboost_ops.config.federation import Label
 from opboost_ops.domain import Domain
-from opboost_ops.extras.datasets.dataset import ID, Dataset
-from opboost_ops.learning.boosters.frame import Frame
+from opboost_ops.extras.datasets.tables import ID, Dataset
+from opboost_ops.learning.boosters.backend import Frame
 from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.steps.assemble import category_codes, encode_label

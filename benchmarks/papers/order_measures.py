@@ -5,7 +5,7 @@ import numpy as np
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import AdjMap
 from opboost_ops.mechanisms.channel import Channel
-from opboost_ops.mechanisms.partitions import Partitions
+from opboost_ops.mechanisms.parameters import Partitions
 from opboost_ops.privacy.planner import pair_order
 
 

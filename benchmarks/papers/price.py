@@ -20,7 +20,7 @@ from benchmarks.papers.measurements import measure_all
 from benchmarks.papers.settings import on_ten
 from benchmarks.papers.two_parties import DOMAIN, TwoParties
 from opboost_ops.extras.datasets import load
-from opboost_ops.learning.boosters.frame import Frame, held_back
+from opboost_ops.learning.boosters.backend import Frame, held_back
 from opboost_ops.learning.metrics import main_metric
 from opboost_ops.mechanisms import Geometric, Mechanism
 from opboost_ops.privacy.consent.guessing import Law

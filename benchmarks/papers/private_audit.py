@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.papers.experiment import Experiment, Options, Progress
 from benchmarks.papers.lower_bounds import BOUNDS, audited, bounds
 from benchmarks.papers.markdown import table
-from opboost_ops.learning.boosters.frame import Frame, Parameters, Private
+from opboost_ops.learning.boosters.backend import Frame, Parameters, Private
 from opboost_ops.learning.metrics import Task
 from opboost_ops.learning.private import noise, noisy_leaves, trainer
 

@@ -11,12 +11,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from opboost_ops.learning.boosters.frame import Frame, Parameters
-from opboost_ops.learning.private import budget, noise, sensitivity, trainer, tree
-from opboost_ops.learning.private.candidates import Candidates
+from opboost_ops.learning.boosters.backend import Frame, Parameters
+from opboost_ops.learning.private import noise, sensitivity, trainer, tree
 from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, LEAF_UNITS
 from opboost_ops.learning.private.trainer import bounds_of, checked
-from opboost_ops.learning.private.tree import Tree
+from opboost_ops.learning.private.tree import Candidates, Tree
 
 #: What `grow` can be: the trainer's own way, the same without geometric leaf clipping, the same
 #: with the gain sensitivity of the paper's Lemma 1 (which is not private), and the baselines.
@@ -85,7 +84,7 @@ def grow(variant: str, frame: Frame, label: np.ndarray, parameters: Parameters) 
     candidates = Candidates.of(frame.names, frame.thresholds, frame.categories)
     codes = candidates.codes(frame.matrix)
     target = sensitivity.scaled(label, bounds_of(parameters))
-    regularisation = budget.exactly(private.regularisation)
+    regularisation = sensitivity.exactly(private.regularisation)
     gain_range = sensitivity.gain_range()
     if variant == "paper":
         gain_range = paper_gain_range(regularisation)
@@ -114,19 +113,19 @@ def grow(variant: str, frame: Frame, label: np.ndarray, parameters: Parameters) 
 
 def _steps(variant: str, rows: int, parameters: Parameters) -> Iterator[Step]:
     private, trees = checked(parameters), parameters.trees
-    key, rate = noise.fresh_key(), budget.exactly(parameters.learning_rate)
+    key, rate = noise.fresh_key(), sensitivity.exactly(parameters.learning_rate)
     if variant == "seq":
         for _ in range(trees):
-            yield Step(np.arange(rows), budget.exactly(private.epsilon) / trees, LEAF_UNITS)
+            yield Step(np.arange(rows), sensitivity.exactly(private.epsilon) / trees, LEAF_UNITS)
     elif variant == "para":
         # Halves of what is left: each row's tree is geometric, and the last trees get nothing.
         place = _trailing_zeros(noise.words(key, 0, rows))
         for number in range(trees):
             mine = np.flatnonzero(place == number)
-            yield Step(mine, budget.exactly(private.epsilon), LEAF_UNITS)
+            yield Step(mine, sensitivity.exactly(private.epsilon), LEAF_UNITS)
     else:
-        spend = budget.tree_budget(private.epsilon, trees, private.trees_per_ensemble)
-        for ensemble, size in enumerate(budget.ensembles(trees, private.trees_per_ensemble)):
+        spend = sensitivity.tree_budget(private.epsilon, trees, private.trees_per_ensemble)
+        for ensemble, size in enumerate(sensitivity.ensembles(trees, private.trees_per_ensemble)):
             place = trainer.tree_of_row(key, ensemble, rows, rate, size)
             for number in range(size):
                 clip = LEAF_UNITS if variant == "unclipped" else sensitivity.leaf_clip(rate, number)

@@ -17,7 +17,7 @@ from benchmarks.papers.markdown import table
 from benchmarks.papers.two_parties import DOMAIN, TwoParties
 from opboost_ops.extras.datasets import load
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.frame import Frame
+from opboost_ops.learning.boosters.backend import Frame
 from opboost_ops.mechanisms import Geometric
 from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from benchmarks.papers.markdown import table
-from opboost_ops.config.channel_files import MOST_STEP, MOST_WHOLE
+from opboost_ops.config.agreement import MOST_STEP, MOST_WHOLE
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import Mechanism
 from opboost_ops.privacy.loss import end_losses

@@ -9,7 +9,7 @@ from benchmarks.papers.markdown import table
 from benchmarks.papers.order_measures import halved_partition_gamma, partition_gamma
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import AdjMap, GeneralisedResponse, LocalMap
-from opboost_ops.mechanisms.partitions import Partitions
+from opboost_ops.mechanisms.parameters import Partitions
 
 DOMAIN = Domain(1, 100)
 THETA = 10

@@ -15,10 +15,10 @@ import polars as pl
 from opboost_ops.config.feature import Feature
 from opboost_ops.config.federation import Label
 from opboost_ops.domain import Domain, DomainMap, quantile_edges
-from opboost_ops.extras.datasets.dataset import ID, Dataset
+from opboost_ops.extras.datasets.tables import ID, Dataset
 from opboost_ops.learning import metrics, splits
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.frame import Frame, Parameters
+from opboost_ops.learning.boosters.backend import Frame, Parameters
 from opboost_ops.mechanisms import Mechanism, noise
 from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise

@@ -20,14 +20,23 @@ A federation is named by its ``federation.yaml`` or by the folder of it, and a p
 of its ``site.yaml``. An object holds only data of the parties that run here.
 """
 
-from opboost_ops.api.consent import Checked, Consent, agree, check
-from opboost_ops.api.ledger import Statement, ledger
 from opboost_ops.api.model import Model
 from opboost_ops.api.models import Models, card, models, outcomes
+from opboost_ops.api.party import (
+    Checked,
+    Consent,
+    Statement,
+    agree,
+    bounds,
+    check,
+    federate,
+    init,
+    ledger,
+    private_edges,
+)
 from opboost_ops.api.plans import channel, divide, leakage, plan, simulate
 from opboost_ops.api.runs import Scored, Trained, run, score
-from opboost_ops.api.setup import bounds, federate, init, private_edges
-from opboost_ops.extras.serving.answers import Score
+from opboost_ops.extras.serving.rows import Score
 from opboost_ops.extras.serving.scorer import Scorer
 
 __all__ = [

@@ -12,7 +12,7 @@ from opboost_ops.extras.export.export import ModelColumns, model_columns
 from opboost_ops.extras.serving.rows import plain_value, require_values
 from opboost_ops.learning.boosters.trainer import predict
 from opboost_ops.learning.metrics import evaluate
-from opboost_ops.learning.registry.raw_columns import RawColumn, raw_columns
+from opboost_ops.learning.registry.importance import RawColumn, raw_columns
 from opboost_ops.learning.registry.registry import federation_in, model_in
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.steps.assemble import model_column

@@ -19,7 +19,7 @@ from opboost_ops.learning.registry.registry import Registry, federation_in
 from opboost_ops.pipeline.party.admin_actions import ActionRequest, do
 from opboost_ops.pipeline.party.party_sites import federation_file, site_files
 from opboost_ops.reports import versions
-from opboost_ops.reports.display.notebook import Picture
+from opboost_ops.reports.display.html import Picture
 from opboost_ops.reports.outcomes import Outcomes
 from opboost_ops.reports.plots import held_out_figures, importance_figures
 from opboost_ops.reports.versions import Version

@@ -11,11 +11,11 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.extras.datasets.split_table import split_table
 from opboost_ops.extras.lab import simulation
 from opboost_ops.extras.lab.advice import write_proposal
-from opboost_ops.extras.lab.attacks import leakage as leakage
 from opboost_ops.extras.lab.designs import channel as channel
 from opboost_ops.extras.lab.division import Proposal
 from opboost_ops.extras.lab.division import divide as divide_total
 from opboost_ops.extras.lab.evidence import Request
+from opboost_ops.extras.lab.leakage import leakage as leakage
 from opboost_ops.extras.lab.ranking import Ranking, rank
 from opboost_ops.extras.lab.simulation import simulation_report
 from opboost_ops.pipeline.party.party_sites import federation_file

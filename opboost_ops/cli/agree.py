@@ -1,14 +1,16 @@
-"""`opboost agree`: what will leave, and a party's consent to it."""
+"""`opboost agree`, `approve`, `stop`, `resume`: what a party's people consent to."""
 
 import json
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand
 
+from opboost_ops.cli.arguments import SiteFolder
 from opboost_ops.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from opboost_ops.config.federation import Federation
     from opboost_ops.config.site import Site
     from opboost_ops.privacy.consent.agreements import Agreements
+
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -40,7 +43,7 @@ class YesWithDigest(TyperCommand):
         return super().parse_args(ctx, taken)
 
 
-def command(
+def agree_command(
     site: Annotated[
         Path,
         typer.Argument(
@@ -86,12 +89,12 @@ def command(
             options = "--json, --html and --withdraw"
             raise ConfigError(f"{options} are for one party.", "Name its folder.")
         for folder, file in members:
-            command(folder, file, yes, digest, None, keep_version, False, None, by, because)
+            agree_command(folder, file, yes, digest, None, keep_version, False, None, by, because)
         return
     from opboost_ops import api
     from opboost_ops.config.loading import load_site
     from opboost_ops.exchange.party_state import agreements_of
-    from opboost_ops.extras.setup.policy_file import pin
+    from opboost_ops.extras.setup.keys import pin
     from opboost_ops.pipeline.party import agreement
     from opboost_ops.pipeline.party.party_sites import federation_file
     from opboost_ops.reports import consent_words
@@ -192,7 +195,7 @@ def _list(agreements: "Agreements", as_json: bool) -> None:
 
 def _show_queries(mine: "Site", consent: "Consent") -> None:
     """How many people the label holder has queried so far."""
-    from opboost_ops.cli.output.printing import print_blocks
+    from opboost_ops.cli.output import print_blocks
     from opboost_ops.exchange.party_state import open_state
     from opboost_ops.reports.ledger import queries
 
@@ -242,7 +245,7 @@ def _require_made_up(mine: "Site", folder: Path) -> None:
 
 
 def _show(consent: "Consent", agreements: "Agreements") -> None:
-    from opboost_ops.cli.output.printing import print_blocks, print_line
+    from opboost_ops.cli.output import print_blocks, print_line
     from opboost_ops.config.public_keys import fingerprint
     from opboost_ops.errors import OpBoostError
     from opboost_ops.privacy.consent.compliance import require_consent
@@ -274,3 +277,82 @@ def _show(consent: "Consent", agreements: "Agreements") -> None:
 def _short(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 160 else f"{text[:157]}..."
+
+
+def approve_command(
+    site: SiteFolder,
+    run: Annotated[str, typer.Argument(help="The run ID that the waiting task prints.")],
+    answer: Annotated[
+        bool | None,
+        typer.Option("--yes/--no", help="The decision; without it, the request is shown."),
+    ] = None,
+    plan: Annotated[
+        str, typer.Option(help="With --yes or --no: the plan's digest, as shown.")
+    ] = "",
+    because: Annotated[str, typer.Option(help="The reason, for the audit log.")] = "",
+) -> None:
+    """Show why a release waits for approval; with --yes or --no, decide it permanently."""
+    import getpass
+
+    from opboost_ops.config.loading import load_site
+    from opboost_ops.errors import ConfigError
+    from opboost_ops.pipeline.party import approval
+
+    loaded = load_site(site / "site.yaml")
+    if answer is None:
+        for request, decision in approval.waiting(loaded, run):
+            federation, digest = (
+                request.place.split("/")[0],
+                request.artifact[: approval.PLAN_DIGITS],
+            )
+            print(f"Run {run} of {federation}, plan {digest}, asked {request.at} (UTC): "
+                  f"{request.detail}.")  # fmt: skip
+            if decision is not None:
+                print(f"It was {decision.action} at {decision.at}: {decision.detail}.")
+                continue
+            print("Not answered yet. What attacks gain on a release: `opboost leakage`.")
+            folder = quote(str(site))
+            print(f"Answer: opboost approve {folder} {run} --plan {digest} --yes --because '...'"
+                  "   (or --no)")  # fmt: skip
+        return
+    if not because.strip():
+        raise ConfigError("A decision needs a reason.", "Give it with --because.")
+    request = approval.answer(loaded, run, plan, answer, getpass.getuser(), because.strip())
+    federation, done = request.place.split("/")[0], "approved" if answer else "declined"
+    print(f"Run {run} of {federation} is {done}; its task goes on by itself.")
+
+
+FederationName = Annotated[str, typer.Argument(help="The federation's name.")]
+Because = Annotated[str, typer.Option(help="The reason, for the party's audit log.")]
+
+
+def stop(site: SiteFolder, federation: FederationName, because: Because) -> None:
+    """Stop taking part in a federation's runs, including the current one, until `resume`."""
+    party = _do(site, federation, "stop", because)
+    print(
+        f"{party} takes part in no run of {federation} from now on; others see that it refuses. "
+        f'`opboost resume {quote(str(site))} {federation} --because "..."` ends that.'
+    )
+
+
+def resume(site: SiteFolder, federation: FederationName, because: Because) -> None:
+    """Take part in a federation's runs again."""
+    party = _do(site, federation, "resume", because)
+    print(
+        f"{party} takes part in runs of {federation} again. Where its DAGs were paused in "
+        "Airflow, let them go on there."
+    )
+
+
+def _do(site: Path, federation: str, act: Literal["stop", "resume"], because: str) -> str:
+    import getpass
+
+    from opboost_ops.config.loading import load_site
+    from opboost_ops.errors import ConfigError
+    from opboost_ops.pipeline.party.admin_actions import ActionRequest, do
+
+    if not because.strip():
+        raise ConfigError("A reason is required.", "Give it with --because.")
+    mine = load_site(site / "site.yaml")
+    do(mine, federation, ActionRequest(act, because.strip(), getpass.getuser()))
+    return mine.party

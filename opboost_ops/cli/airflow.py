@@ -1,13 +1,25 @@
-"""`opboost airflow`: install a federation into an Airflow, and find what is missing."""
+"""`opboost airflow`, `opboost demo`, `opboost ui`: Airflows of one's own, and of the demo."""
 
+import os
+import signal
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
 from opboost_ops.cli.arguments import FederationFile
-from opboost_ops.cli.demo import require_airflow
-from opboost_ops.errors import OpBoostError
+from opboost_ops.errors import ConfigError, OpBoostError
+
+if TYPE_CHECKING:
+    from opboost_ops.config.federation import Purpose
+    from opboost_ops.orchestration.deployment.client import Client
+    from opboost_ops.orchestration.deployment.standalone import Standalone
+    from opboost_ops.pipeline.runner.local import Finished
+
 
 app = typer.Typer(help="Install into an existing Airflow.", no_args_is_help=True)
 
@@ -55,3 +67,308 @@ def install(
     for change in changes:
         change.write()
     print("Restart scheduler, DAG processor, API server and workers, then: opboost airflow check")
+
+
+Dataset = Annotated[str, typer.Option(help="credit (generated), or a public table such as adult.")]
+Work = Annotated[Path, typer.Option(help="Folder for Airflow's and the parties' files.")]
+#: Seconds between two looks at a run's tasks, whose states are shown.
+_SECONDS_A_LOOK = 0.9
+
+_WORK = Path(".opboost")
+
+
+class DemoError(OpBoostError):
+    """The demonstrated run failed."""
+
+
+def require_airflow(command: str) -> None:
+    """Make sure that Airflow is there, without importing it.
+
+    Args:
+        command: What asks for it.
+
+    Raises:
+        ConfigError: It is not installed.
+    """
+    from opboost_ops.config.resources import require_extra
+
+    require_extra("airflow", "Airflow", f"`{command}` starts a real Airflow", "airflow")
+
+
+def demo(dataset: Dataset = "credit", work: Work = _WORK) -> None:
+    """Train and score in a real Airflow, show the progress, and print the results."""
+    require_airflow("opboost demo")
+    from opboost_ops.cli import run
+    from opboost_ops.cli.output import Progress
+    from opboost_ops.cli.run import show_scored
+    from opboost_ops.config.loading import load_federation
+    from opboost_ops.orchestration.deployment.standalone import Standalone
+
+    end_on_signals()
+    console = Console(stderr=True)
+    begin = time.monotonic()
+    file = workspace(dataset, work)
+    federation = load_federation(file)
+    dag = f"{federation.name}_train"
+    console.print(f"Starting Airflow in {work / 'airflow'} ...")
+    with Standalone(work / "airflow", file.parent, _sites(file)) as airflow:
+        client = airflow.client()
+        _until_known(airflow, client, dag)
+        up = time.monotonic()
+        before = _runs(client, f"{federation.name}_score")
+        console.print(f"Airflow runs at {airflow.url}; {dag} is triggered.")
+        with Progress() as progress:
+            finished = follow(airflow, client, file, progress)
+        ended = time.monotonic()
+        with ThreadPoolExecutor(1) as pool:
+            # Metrics of clear rows are computed while new rows are scored.
+            result = pool.submit(_result, file, finished)
+            scoring = _scoring_run(airflow, client, file, finished, before)
+            scores = None
+            if scoring:
+                console.print(f"The new champion has started {federation.name}_score.")
+                with Progress() as progress:
+                    scores = follow(airflow, client, file, progress, "score", scoring)
+    run.show_trained(result.result())
+    if scores:
+        owner = scores.summaries[federation.label_holder]
+        score, written = owner["score"], owner["write_scores"]
+        show_scored(
+            written["rows"], score["version"], score["mode"], written["new"], written["file"]
+        )
+    console.print(verified(file.parent))
+    work_seconds = sum(finished.seconds().values()) + sum(
+        finished.seconds("quality_seconds").values()
+    )
+    console.print(
+        f"Airflow was up after {up - begin:.1f} s; training took {ended - up:.1f} s. Its stages "
+        f"worked {work_seconds:.1f} s in all, those of different parties side by side. All ended "
+        f"after {time.monotonic() - begin:.1f} s."
+    )
+
+
+def _result(file: Path, finished: "Finished") -> dict[str, Any]:
+    from opboost_ops.api.runs import run_document
+
+    return run_document(file, finished, experiment=True)
+
+
+def verified(folder: Path) -> str:
+    """Verify a federation with the second implementation; the outcome as a sentence.
+
+    Args:
+        folder: The federation's.
+
+    Raises:
+        DemoError: A promise is broken.
+    """
+    from opboost_ops.verifier import verify
+
+    begin = time.monotonic()
+    outcomes = verify([folder])
+    if any(outcome.is_broken for outcome in outcomes):
+        lines = [line for outcome in outcomes if outcome.is_broken for line in outcome.lines()]
+        raise DemoError("\n".join(["Promises are broken.", *lines]))
+    counts = Counter(promise.status for outcome in outcomes for promise in outcome.promises)
+    return (
+        f"`opboost verify {folder}`: {counts['held']} promises held, none broken, "
+        f"{counts['not checkable']} not checkable, in {time.monotonic() - begin:.1f} s."
+    )
+
+
+def ui(
+    dataset: Dataset = "credit",
+    work: Work = _WORK,
+    federations: Annotated[
+        Path | None, typer.Option(help="Folder of your own federation files instead.")
+    ] = None,
+) -> None:
+    """Run Airflow until Ctrl-C, and print its address and login."""
+    require_airflow("opboost ui")
+    from opboost_ops.config.loading import site_file
+    from opboost_ops.orchestration.dags.party_dags import names_in
+    from opboost_ops.orchestration.deployment.standalone import Standalone
+    from opboost_ops.orchestration.pages.access import parties as known
+
+    end_on_signals()
+    console = Console(stderr=True)
+    if federations is None:
+        file = workspace(dataset, work)
+        folder, sites, parties = file.parent, _sites(file), None
+    else:
+        folder, sites = federations, {party: site_file(party) for party in known()}
+        parties = names_in(os.environ.get("OPBOOST_PARTIES"))
+    console.print(f"Starting Airflow in {work / 'airflow'} ...")
+    components = ("scheduler", "api-server", "dag-processor", "triggerer")
+    try:
+        with Standalone(work / "airflow", folder, sites, components, parties) as airflow:
+            airflow.client()
+            console.print(f"Airflow runs at {airflow.url}", soft_wrap=True)
+            console.print(
+                f"Log in as admin; the password is in {airflow.passwords}", soft_wrap=True
+            )
+            console.print("Ctrl-C ends it.")
+            while True:
+                airflow.check()
+                time.sleep(1)
+    except KeyboardInterrupt:
+        console.print("Airflow has ended.")
+
+
+def workspace(dataset: str, work: Path) -> Path:
+    """The federation file of a dataset's parties, made if it is not there yet.
+
+    Args:
+        dataset: Its name.
+        work: The folder that holds the workspaces.
+    """
+    folder = (work / dataset).resolve()
+    file = folder / "federation.yaml"
+    if file.is_file():
+        return file
+    from opboost_ops.api.runs import write_named
+
+    # Written aside and then moved, so that an interrupted demo leaves no half of one.
+    aside = folder.with_name(f".{dataset}.{time.time_ns()}")
+    write_named(dataset, aside, {})
+    if folder.exists():
+        raise ConfigError(
+            f"{folder} is not a workspace.", "Remove it, or choose another by --work."
+        )
+    aside.rename(folder)
+    return file
+
+
+def _scoring_run(
+    airflow: "Standalone", client: "Client", file: Path, trained: "Finished", before: set[str]
+) -> str:
+    """The run that a new champion has started; empty if there is nothing to score."""
+    from opboost_ops.config.loading import load_site
+
+    owner, name = trained.federation.label_holder, trained.federation.name
+    table = load_site(_sites(file)[owner]).tables[name].score
+    if table is None or "announce_champion" not in trained.summaries[owner]:
+        return ""
+    while not (started := _runs(client, f"{name}_score") - before):
+        airflow.check()
+        time.sleep(0.2)
+    return started.pop()
+
+
+def _runs(client: "Client", dag: str) -> set[str]:
+    return {run["dag_run_id"] for run in client.get(f"dags/{dag}/dagRuns", limit=100)["dag_runs"]}
+
+
+def follow(
+    airflow: "Standalone",
+    client: "Client",
+    file: Path,
+    progress: Any,
+    purpose: "Purpose" = "train",
+    run: str = "",
+) -> "Finished":
+    """Watch a run of a DAG to its end.
+
+    Args:
+        airflow: The Airflow.
+        client: Its client.
+        file: ``federation.yaml``.
+        progress: Called with a party and what happened at it.
+        purpose: Which of the federation's DAGs.
+        run: Airflow's id of the run; one is triggered when absent.
+
+    Raises:
+        DemoError: With the failing task's error.
+    """
+    from opboost_ops.config.loading import load_federation
+    from opboost_ops.exchange.manifest import run_id
+    from opboost_ops.pipeline.party.party_sites import site_files
+    from opboost_ops.pipeline.runner.local import Finished
+
+    federation = load_federation(file)
+    dag = f"{federation.name}_{purpose}"
+    run = run or client.trigger(dag)
+    finished = Finished(run_id(dag, run), federation)
+    shown: set[tuple[str, str]] = set()
+    looked = 0.0
+    while True:
+        airflow.check()
+        state = client.run(dag, run)["state"]
+        # A look at all tasks takes the API more time than one at the run.
+        if state not in ("success", "failed") and time.monotonic() < looked + _SECONDS_A_LOOK:
+            time.sleep(_SECONDS_A_LOOK / 3)
+            continue
+        looked, tasks = time.monotonic(), client.tasks(dag, run)
+        for task in sorted(tasks, key=lambda t: t["start_date"] or "~"):
+            _show(client, task, shown, finished, progress, purpose)
+        if state == "success":
+            # The demo runs all parties, so it may read what no XCom holds.
+            finished.read_homes(site_files(file, federation))
+            return finished
+        if state == "failed":
+            raise DemoError(_failure(client, dag, run, tasks))
+
+
+def _show(
+    client: "Client",
+    task: dict[str, Any],
+    shown: set[tuple[str, str]],
+    finished: "Finished",
+    progress: Any,
+    purpose: "Purpose",
+) -> None:
+    from opboost_ops.pipeline.phases import stages_by_task, stages_of
+
+    name, state = task["task_id"], str(task["state"])
+    event = {"running": "started", "success": "finished", "failed": "failed"}.get(state)
+    if event is None or (name, event) in shown:
+        return
+    shown.add((name, event))
+    group, own = name.split(".")
+    party = group.rpartition("_")[0]
+    federation = finished.federation
+    stages = stages_of(federation, purpose, party)
+    opens = party == federation.label_holder
+    message: dict[str, Any] = {"event": event, "stage": own, "of": len(stages) + opens}
+    if event != "finished":
+        progress(party, message)
+        return
+    chain = stages_by_task(federation, purpose).get(name)
+    for stage in chain or (own,):
+        key = "return_value" if chain is None or stage == chain[-1] else stage
+        message["stage"] = stage
+        message["summary"] = client.summary(task["dag_id"], task["dag_run_id"], name, key)
+        finished.summaries.setdefault(party, {})[stage] = message["summary"]
+        progress(party, dict(message))
+
+
+def _failure(client: "Client", dag: str, run: str, tasks: list[dict[str, Any]]) -> str:
+    failed = [task for task in tasks if task["state"] == "failed"]
+    lines = [f"{dag} failed."]
+    for task in sorted(failed, key=lambda t: t["end_date"] or ""):
+        message = client.error(dag, run, task["task_id"], task["try_number"])
+        lines.append(f"{task['task_id']}: {message or 'no message; see its log'}")
+    return "\n".join(lines)
+
+
+def _until_known(airflow: "Standalone", client: "Client", dag: str) -> None:
+    while not client.has_dag(dag):
+        airflow.check()
+        time.sleep(0.2)
+
+
+def _sites(file: Path) -> dict[str, Path]:
+    from opboost_ops.config.loading import load_federation
+
+    parties = load_federation(file).parties
+    return {party: file.parent / party / "site.yaml" for party in parties}
+
+
+def end_on_signals() -> None:
+    """Let SIGTERM and SIGHUP end the command as an error would, with all that it started."""
+
+    def end(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)

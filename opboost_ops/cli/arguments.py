@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 #: A party's own folder.
-Site = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
+SiteFolder = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")]
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opboost_ops.cli.arguments import Site
+from opboost_ops.cli.arguments import SiteFolder
 from opboost_ops.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def backup(
-    site: Site,
+    site: SiteFolder,
     file: Annotated[Path, typer.Argument(help="The backup, a new file.")],
     recipient: Annotated[
         str, typer.Option(help="Public key of age (age1...); its private key opens the backup.")
     ],
 ) -> None:
     """Write a party's state and keys into one file that age decrypts; runs may continue."""
-    from opboost_ops.cli.output.progress import counting
+    from opboost_ops.cli.output import counting
     from opboost_ops.extras.backup.writing import back_up
 
     with counting("backup", in_bytes=True) as progress:
@@ -35,7 +35,7 @@ def backup(
 
 
 def restore(
-    site: Site,
+    site: SiteFolder,
     file: Annotated[Path, typer.Argument(help="The backup.")],
     key: Annotated[
         Path, typer.Option(help="File of the private key of age that the backup is encrypted to.")
@@ -43,7 +43,7 @@ def restore(
     yes: Annotated[bool, typer.Option("--yes", help="Move the existing state aside.")] = False,
 ) -> None:
     """Restore a party's state; verifies everything before it changes anything."""
-    from opboost_ops.cli.output.progress import counting
+    from opboost_ops.cli.output import counting
     from opboost_ops.extras.backup.restoring import restore as put_back
     from opboost_ops.pipeline.party.rollback import check
 
@@ -64,7 +64,7 @@ def restore(
 
 
 def _report(done: "Restored") -> None:
-    from opboost_ops.extras.backup.present import runs_of
+    from opboost_ops.extras.backup.restoring import runs_of
 
     contents = done.contents
     print(

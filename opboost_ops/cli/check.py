@@ -14,12 +14,22 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
 
     Exits with 1 if a party has not agreed to this federation file.
     """
-    from opboost_ops.cli.output.printing import print_line, print_table
-    from opboost_ops.cli.output.tables import print_fillings, print_people, print_scales
+    from opboost_ops.cli.output import (
+        print_fillings,
+        print_line,
+        print_people,
+        print_scales,
+        print_table,
+    )
     from opboost_ops.config.loading import POLICY, load_federation, load_policy
-    from opboost_ops.extras.lab.scales import scales_of
+    from opboost_ops.extras.lab.advice import scales_of
     from opboost_ops.pipeline.inputs.rehearsal import table_warnings
-    from opboost_ops.pipeline.party.domain_fillings import category_notes, domain_fillings
+    from opboost_ops.pipeline.party.own_table import (
+        category_notes,
+        domain_fillings,
+        few_held_out,
+        small_table,
+    )
     from opboost_ops.pipeline.party.party_sites import federation_file, site_files
     from opboost_ops.pipeline.party.site_faults import (
         key_dates,
@@ -27,7 +37,6 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
         scoring_parties,
         site_faults,
     )
-    from opboost_ops.pipeline.party.small_tables import few_held_out, small_table
     from opboost_ops.pipeline.runner.exact_releases import exact_releases
     from opboost_ops.pipeline.runner.opening import not_installed
     from opboost_ops.pipeline.runner.preflight import together
@@ -72,7 +81,7 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
         for line in table_warnings(context, folder):
             print_line(line, "yellow")
     if declared.learning == "horizontal":
-        from opboost_ops.pipeline.evaluation.promise import sum_guarantee
+        from opboost_ops.pipeline.steps.register import sum_guarantee
 
         if guarantee := sum_guarantee(declared):
             print(f"Sums have noise: {guarantee}.")

@@ -1,17 +1,20 @@
-"""`opboost init`: a party's first files, at home, from its own table."""
+"""`opboost init`, `bounds`, `keys`, `federate`: the first files of a party and a federation."""
 
 import sys
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import typer
+
+from opboost_ops.cli.arguments import AsJson, SiteFolder
+from opboost_ops.errors import ConfigError
 
 Task = Literal["binary", "multiclass", "regression"]
 
 
-def command(
+def init_command(
     party: Annotated[str, typer.Option(help="The party's name.")],
     table: Annotated[
         str, typer.Option(help="A Parquet or CSV file, a pattern, s3://..., or env:NAME of a URL.")
@@ -141,3 +144,132 @@ def _ask(label: str, classes: list[str]) -> str | None:
     question = f"Scores are the probability of one class of {label}. Which: {' or '.join(classes)}"
     answer: str = typer.prompt(question, value_proc=known, err=True)
     return answer
+
+
+def bounds_command(site: SiteFolder) -> None:
+    """Write the completed bounds.csv into the party's offer.
+
+    Separate categories by | or commas; those that are not listed count as the one under `rest`.
+    Write dates as 2020-01-31 or 31.01.2020. The scale `private 0.1` draws a column's edges from the
+    party's own table within its bounds, and charges them at that epsilon.
+    """
+    from opboost_ops import api
+
+    done = api.bounds(site)
+    print(f"{done.filled} of {done.lines} lines are in {done.file}.")
+    for name, epsilon in done.private.items():
+        print(f"{name}: private edges at epsilon {epsilon:g}, charged once to its account.")
+    if not done.missing:
+        print("It is public: send it.")
+        return
+    print("Still blank, and needed:")
+    for line in done.missing:
+        print(f"  {line}")
+    print(f"Fill them in, then again: opboost bounds {quote(str(site))}")
+
+
+def federate_command(
+    offers: Annotated[list[Path], typer.Argument(help="All offers, or folders of parties.")],
+    out: Annotated[Path, typer.Option(help="The federation file.")] = Path("federation.yaml"),
+) -> None:
+    """Write federation.yaml from the parties' offers, also when a party joins or leaves.
+
+    An existing file keeps its training, scoring, schedule and renewed keys. Its parties become
+    those of the offers, and all must agree again. For a party's folder, the completed bounds.csv is
+    merged into the offer first.
+    """
+    from opboost_ops import api
+
+    federated = api.federate(offers, out)
+    for party, fingerprint in federated.fingerprints.items():
+        role = "has the label" if party == federated.label_holder else "sends randomised columns"
+        print(f"{party} ({role}), fingerprint {fingerprint}")
+    for word, parties in (("Joins", federated.joined), ("Leaves", federated.left)):
+        if parties:
+            print(f"{word}: {', '.join(parties)}.")
+    print(
+        f"Wrote {federated.file}. Send it to every party; each reads it and agrees: "
+        f"opboost agree SITE {quote(federated.file.name)}"
+    )
+
+
+keys_app = typer.Typer(help="Make, show and renew a party's keys.", no_args_is_help=True)
+
+
+@keys_app.command("init")
+def init(
+    site: SiteFolder,
+) -> None:
+    """Make noise secret, signing key and encryption key; print what the federation file needs."""
+    from opboost_ops.extras.setup.keys import make_keys
+
+    for name, key in make_keys(site).items():
+        print(f"{name}: {key}")
+
+
+@keys_app.command("show")
+def show(site: SiteFolder, as_json: AsJson = False) -> None:
+    """Print a party's public keys and their fingerprint."""
+    import json
+
+    from opboost_ops.extras.setup.keys import show_keys
+
+    keys = show_keys(site)
+    if as_json:
+        print(json.dumps(keys))
+        return
+    for name, value in keys.items():
+        print(f"{name}: {value if isinstance(value, str) else ', '.join(value)}")
+
+
+@keys_app.command("trust")
+def trust(
+    site: SiteFolder,
+    party: Annotated[str, typer.Argument(help="The receiver, as the federation file names it.")],
+    key: Annotated[str, typer.Argument(help="Its public signing key.")],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace another key that is pinned for it.")
+    ] = False,
+) -> None:
+    """Pin a receiver's public signing key in a party's policy.yaml.
+
+    `opboost agree` pins the first key by itself; this is for a later one. Compare it over another
+    channel with the one that `opboost keys show` prints at its party.
+    """
+    from opboost_ops.config.loading import POLICY
+    from opboost_ops.exchange.encryption import key_name
+    from opboost_ops.extras.setup.keys import pin_key
+
+    changed = pin_key(site / POLICY, party, key, replace)
+    done = "is pinned now" if changed else "was pinned already"
+    print(f"{party}: signing key {key_name(key)} {done} in {POLICY}.")
+
+
+@keys_app.command("renew")
+def renew(
+    site: SiteFolder,
+    use: Annotated[str, typer.Argument(help="signing or encryption.")],
+    days: Annotated[
+        int, typer.Option(min=0, max=92, help="How many days the old key stays valid.")
+    ] = 14,
+    revoke: Annotated[
+        bool, typer.Option("--revoke", help="The old key is refused at once.")
+    ] = False,
+) -> None:
+    """Make a new signing or encryption key; print what the federation file needs.
+
+    Keeps the old key beside the new one: current runs, and runs that start before everybody has
+    agreed to the new key, use the old one. Nothing changes until the federation file names the new
+    key and everybody has agreed to it. A party without an encryption key gets one.
+    """
+    from datetime import UTC, datetime, timedelta
+
+    from opboost_ops.config.public_keys import KeyUse
+    from opboost_ops.extras.setup.keys import renew_key
+
+    if use not in ("signing", "encryption"):
+        raise ConfigError(f"There is no {use} key to renew.", "Give signing or encryption.")
+    today = datetime.now(UTC).date()
+    until = None if revoke else today + timedelta(days=days)
+    for line in renew_key(site, cast(KeyUse, use), today, until):
+        print(line)

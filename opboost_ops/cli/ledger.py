@@ -1,19 +1,26 @@
-"""`opboost ledger`: what a party has released, what it cost, what is left."""
+"""`opboost ledger` and `forget`: what a party has released, what is left, and who leaves it."""
 
+import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opboost_ops.cli.arguments import AsJson, Site
+from opboost_ops.cli.arguments import AsJson, SiteFolder
 from opboost_ops.errors import ConfigError
+
+if TYPE_CHECKING:
+    from opboost_ops.config.federation import IdColumn
+    from opboost_ops.config.policy import Policy
+    from opboost_ops.config.site import Site as PartySite
+
 
 app = typer.Typer(help="Show and repair a party's privacy ledger.", no_args_is_help=True)
 
 
 @app.command("show")
-def show(site: Site, as_json: AsJson = False) -> None:
+def show(site: SiteFolder, as_json: AsJson = False) -> None:
     """Print each column's releases, cost and budget, and all exact disclosures."""
     import json
 
@@ -25,7 +32,7 @@ def show(site: Site, as_json: AsJson = False) -> None:
     if as_json:
         print(json.dumps(view.document()))
         return
-    from opboost_ops.cli.output.printing import print_blocks
+    from opboost_ops.cli.output import print_blocks
     from opboost_ops.reports import ledger_tables
     from opboost_ops.reports.display.blocks import Heading
 
@@ -42,7 +49,7 @@ def show(site: Site, as_json: AsJson = False) -> None:
 
 
 @app.command("check")
-def check(site: Site, as_json: AsJson = False) -> None:
+def check(site: SiteFolder, as_json: AsJson = False) -> None:
     """Compare the database with store, checkpoints and pin files; exit 1 on a gap."""
     import json
 
@@ -77,7 +84,7 @@ def check(site: Site, as_json: AsJson = False) -> None:
 
 @app.command("recover")
 def recover(
-    site: Site,
+    site: SiteFolder,
     yes: Annotated[
         bool,
         typer.Option(
@@ -123,7 +130,7 @@ def recover(
 
 @app.command("renew")
 def renew(
-    site: Site,
+    site: SiteFolder,
     column: Annotated[str, typer.Argument(help="The raw column.")],
     yes: Annotated[
         bool, typer.Option("--yes", help="Confirm: the next run charges it again.")
@@ -140,7 +147,7 @@ def renew(
 
 @app.command("export")
 def export(
-    site: Site,
+    site: SiteFolder,
     out: Annotated[
         Path, typer.Option(help="A .csv or .json file, or .ndjson of OpenLineage events.")
     ],
@@ -150,8 +157,8 @@ def export(
 
     from opboost_ops.config.loading import load_site
     from opboost_ops.exchange.party_state import open_state
-    from opboost_ops.privacy.ledger.statement import PLAIN_FIELDS, plain_line
-    from opboost_ops.reports.display.spreadsheets import csv_text
+    from opboost_ops.privacy.ledger.entries import PLAIN_FIELDS, plain_line
+    from opboost_ops.reports.display.tables import csv_text
     from opboost_ops.reports.lineage import lineage_events
 
     declared = load_site(site / "site.yaml")
@@ -170,3 +177,173 @@ def export(
     else:
         raise ConfigError(f"{out.name} is not .csv, .json or .ndjson.", "Name another file.")
     print(f"Wrote {len(dated)} entries to {out}.")
+
+
+def command(
+    site: SiteFolder,
+    person: Annotated[
+        str,
+        typer.Argument(help="The ID, or the values of its columns, joined by |. - reads stdin."),
+    ],
+    receipt: Annotated[
+        Path | None, typer.Option(help="A new JSON file that states what was done, without the ID.")
+    ] = None,
+) -> None:
+    """Forget a person: no later run uses their rows. Lists what cannot be recalled."""
+    import re
+    import sys
+
+    from opboost_ops import __version__
+    from opboost_ops.config.loading import load_party
+    from opboost_ops.errors import ConfigError
+    from opboost_ops.exchange.party_state import open_state
+    from opboost_ops.extras.backup.restoring import ASIDE
+    from opboost_ops.learning.registry.registry import Registry
+    from opboost_ops.pipeline.home import cached_files
+    from opboost_ops.pipeline.party.forgotten_rows import remove_points, remove_rows
+    from opboost_ops.privacy.ledger.tables import now
+    from opboost_ops.tables.id_recipe import id_of_text
+
+    declared, policy = load_party(site / "site.yaml")
+    entered = sys.stdin.readline().strip() if person == "-" else person
+    if receipt is not None and (receipt.exists() or not receipt.parent.is_dir()):
+        raise ConfigError(
+            f"The receipt cannot be written to {receipt.name}: it is there already, or its folder "
+            "is not.",
+            "Name a new file. Nobody was forgotten yet.",
+        )
+    whole = int(entered) if re.fullmatch(r"-?\d{1,19}", entered) else None
+    number = whole if whole is not None and -(2**63) <= whole < 2**63 else None
+    if not entered:
+        raise ConfigError("This is not an ID.", "Give the ID as it is in the table.")
+    # A party's federations may have IDs of both types; a forgotten person is forgotten in all of
+    # them.
+    found_as: list[str | int] = [entered]
+    if number is not None and str(number) == entered:
+        found_as.append(number)
+    # Under one recipe as under another.
+    found_as += [id_of_text(entered, recipe) for _, recipe in _ids_of(declared) if recipe.is_made]
+    identities = list(dict.fromkeys(found_as))
+    with open_state(declared) as state, state.together():
+        entries = [e for e in state.ledger.entries() if e.account == "local_dp"]
+        hashes = [state.forgotten.hashed(identity) for identity in identities]
+        state.forgotten.add(hashes)
+        removed = state.releases.forget(hashes)
+        state.audit.add("forgotten", "pins", declared.party, detail=f"{removed} pins")
+        number_of_entry, head = state.audit.head()
+    with open_state(declared) as state:
+        state.releases.collect()
+    copies = remove_rows(declared, policy, identities)
+    points = remove_points(declared, identities)
+    for path in cached_files(declared.home):
+        # It would outlive the runs; the next one makes it again.
+        path.unlink(missing_ok=True)
+    still_in, unread = _tables_with(declared, policy, identities)
+    if removed or still_in or copies:
+        print(f"{declared.party} forgot the person: {removed} pins were removed.")
+    elif unread:
+        print(
+            f"{declared.party} has put the ID on its list, but no pin is theirs, and of its "
+            f"tables {', '.join(unread)} could not be checked: check how it is written."
+        )
+    else:
+        print(
+            f"Nobody of this ID is known to {declared.party}: it is in none of its tables, and no "
+            "release has it. It is on the list all the same; check how it is written."
+        )
+    print("From its next run on no release holds a row of theirs.")
+    if copies:
+        print(f"Removed from the copies that runs of {', '.join(copies)} have made of a source.")
+    received: dict[str, set[str]] = {}
+    for entry in entries:
+        if entry.artifact != entry.release:
+            place = f"{entry.federation}/{entry.run}/{entry.kind}/{declared.party}"
+            received.setdefault(entry.receiver, set()).add(place)
+    if removed:
+        for receiver, places in sorted(received.items()):
+            print(
+                f"Cannot be recalled: up to {len(places)} artifacts that {receiver} has received, "
+                "and models trained on them."
+            )
+    versions = [
+        f"{federation}/{version}"
+        for federation in sorted({name for name, _ in _ids_of(declared)})
+        for version in Registry(declared.models, federation).versions()
+    ]
+    if versions:
+        print(f"Cannot be unlearnt: up to {len(versions)} models here; the next one is without.")
+    print(
+        "Still here: the row in the party's own table or source, and other intermediate tables of "
+        "earlier runs until `opboost store gc` removes those runs."
+    )
+    if aside := sorted(path.name for path in declared.pins.parent.glob(f"*{ASIDE}*")):
+        print(
+            f"Also in the state that `opboost restore` moved aside, until it is deleted: "
+            f"{', '.join(aside)}."
+        )
+
+    if receipt is not None:
+        content = {
+            "party": declared.party,
+            "at": now(),
+            "software": __version__,
+            "audit_entry": number_of_entry,
+            "audit_head": head,
+            "pins_removed": removed,
+            "points_removed": points,
+            "copies_cleaned": copies,
+            "still_in_the_tables_of": still_in,
+            "tables_not_looked_at": unread,
+            "artifacts_that_cannot_be_recalled": {
+                receiver: sorted(places) for receiver, places in received.items() if removed
+            },
+            "models_trained_before": versions,
+        }
+        receipt.write_text(f"{json.dumps(content, indent=1)}\n", encoding="utf-8")
+        print(f"Receipt: {receipt}. `opboost audit show` has its entry, number {number_of_entry}.")
+
+
+def _ids_of(site: "PartySite") -> "list[tuple[str, IdColumn]]":
+    """Federations that the party ever agreed to, in that order, and how each named a person."""
+    from opboost_ops.config.federation import IdColumn
+    from opboost_ops.exchange.party_state import agreements_of
+
+    return [
+        (agreed.federation, IdColumn.model_validate(agreed.content["federation"]["id"]))
+        for agreed in agreements_of(site).agreements
+    ]
+
+
+def _tables_with(
+    site: "PartySite", policy: "Policy", identities: list[str | int]
+) -> tuple[list[str], list[str]]:
+    """In which federations' tables a person is, and which of them could not be looked at."""
+    import polars as pl
+
+    from opboost_ops.config.source import Source
+    from opboost_ops.tables.parquet import files_of, scan_common
+
+    names = dict(_ids_of(site))
+    federations: list[str] = []
+    unread: list[str] = []
+    for federation, tables in site.tables.items():
+        declared = names.get(federation)
+        name = "" if declared is None else declared.column
+        column = policy.raw_column(name, name)
+        derived = declared is not None and declared.is_made
+        for path in (tables.train, tables.score):
+            if path is None:
+                continue
+            if isinstance(path, Source) or derived:
+                # Only a run reads it, or makes its IDs: told is of what lies here as it is.
+                unread.append(federation)
+                continue
+            try:
+                ids = scan_common(files_of(path), site.party, {})[0]
+                ids = ids.select(pl.col(column).cast(pl.String))
+                rows = ids.filter(pl.col(column).is_in([str(i) for i in identities]))
+                if rows.collect(engine="streaming").height:
+                    federations.append(federation)
+            except (OSError, pl.exceptions.PolarsError):
+                unread.append(federation)
+    return federations, sorted(set(unread) - set(federations))

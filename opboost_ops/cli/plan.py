@@ -1,9 +1,9 @@
-"""`opboost plan`: which mechanism keeps most of the order at one guess rate."""
+"""`opboost plan`, `channel`, `edges`: mechanisms, their tables, and edges of cells."""
 
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -13,13 +13,162 @@ from opboost_ops.errors import ConfigError
 if TYPE_CHECKING:
     from opboost_ops.extras.lab.division import Proposal
     from opboost_ops.extras.lab.ranking import Ranking
+    from opboost_ops.extras.setup.federation_file import EdgesWritten
+
+
+def channel_command(
+    mechanism: Annotated[
+        str,
+        typer.Argument(help="global, geometric, designed, adj, local, bucket, grr or piecewise"),
+    ],
+    lower: Annotated[int, typer.Option(help="L of the domain.")] = 1,
+    upper: Annotated[int, typer.Option(help="R of the domain.")] = 10,
+    epsilon: Annotated[float, typer.Option(help="Nominal loss.")] = 1.0,
+    theta: Annotated[int, typer.Option(help="Length of a partition (adj, local).")] = 2,
+    alpha: Annotated[float, typer.Option(help="Share of the budget (adj).")] = 1.0,
+    buckets: Annotated[int, typer.Option(help="How many (bucket).")] = 4,
+    most: Annotated[
+        float | None, typer.Option(help="Loss between any two values (designed).")
+    ] = None,
+    cost: Annotated[str, typer.Option(help="absolute or squared (designed).")] = "absolute",
+    prior: Annotated[
+        str | None,
+        typer.Option(help="Weights of all values, with commas; default: even (designed)."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="A new file for the table (designed).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print a mechanism's probabilities, counts out of 2^64, and certified loss curve."""
+    import json
+
+    from opboost_ops import api
+    from opboost_ops.privacy.design import Cost
+
+    measured = api.channel(
+        mechanism,
+        lower,
+        upper,
+        most=most,
+        cost=cast(Cost, cost),
+        prior=prior,
+        out=out,
+        epsilon=epsilon,
+        theta=theta,
+        alpha=alpha,
+        buckets=buckets,
+    )
+    channel, curve, design = measured.channel, measured.curve, measured.design
+    if as_json:
+        print(json.dumps(measured.document()))
+        return
+    print(f"{curve.mechanism} on [{lower}, {upper}]")
+    print("Pr[y | x], a row an input:")
+    for x, row in zip(channel.inputs, channel.probabilities(), strict=True):
+        print(f"{x:>6} " + " ".join(f"{p:.4f}" for p in row))
+    for t, loss in enumerate(curve.loss, start=1):
+        print(f"loss({t}) = {loss if isinstance(loss, str) else f'{loss:.4f}'}")
+    print(f"loss(t) <= t epsilon {'holds' if curve.certificate else 'does not hold'}")
+    if design:
+        expected = design["expected_cost"]
+        print(
+            f"Expected {cost} cost {expected['channel']:.6g}, of the linear programme "
+            f"{expected['programme']:.6g}."
+        )
+        if out is not None:
+            print(f"Beside federation.yaml: {out}\nmechanism: {json.dumps(design['declaration'])}")
+
+
+def edges_command(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="A Parquet or CSV file of public rows; with --private the party's own folder."
+        ),
+    ],
+    column: Annotated[str, typer.Option(help="Its numeric column.")],
+    cells: Annotated[int, typer.Option(help="How many cells, at most |D|.")] = 10,
+    private: Annotated[
+        float | None,
+        typer.Option(help="Draw them from the party's own table; this epsilon is charged."),
+    ] = None,
+    number: Annotated[
+        int, typer.Option(min=1, help="With --private: of the draw; another one costs again.")
+    ] = 1,
+    federation: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --private: the federation.yaml to write into; default: the party's offer."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find edges of cells that hold about equal shares of the rows.
+
+    For a public sample, prints the `scale` entry. With --private, draws differentially private
+    quantiles from the party's own table, charges them to the column in its ledger, and writes them
+    into its offer or the federation file. Asked for again, they are the same at no further cost.
+    """
+    if private is None:
+        if federation is not None:
+            raise ConfigError("--federation is for edges by --private.")
+        _print_sampled(source, column, cells, as_json)
+        return
+    from opboost_ops import api
+
+    _print_private(api.private_edges(source, private, {column: cells}, federation, number), as_json)
+
+
+def _print_sampled(sample: Path, column: str, cells: int, as_json: bool) -> None:
+    import json
+
+    import polars as pl
+    import yaml
+
+    from opboost_ops.domain import quantile_edges
+    from opboost_ops.tables.local import read_rows
+
+    frame = read_rows(sample)
+    if column not in frame.columns or not frame.schema[column].is_numeric():
+        raise ConfigError(f"{sample.name} has no numeric column {column}.")
+    values = frame.get_column(column).cast(pl.Float64).drop_nulls().drop_nans()
+    edges = quantile_edges(values.to_numpy(), cells)
+    entry = {"scale": {"edges": list(edges)}}
+    print(json.dumps(entry) if as_json else yaml.safe_dump(entry, sort_keys=False), end="\n")
+
+
+def _print_private(written: "EdgesWritten", as_json: bool) -> None:
+    import json
+
+    from opboost_ops.extras.lab.advice import compare_scales
+
+    compared = {
+        name: compare_scales(written.federation, written.party, name) for name in written.columns
+    }
+    if as_json:
+        columns = {
+            name: {"scale": edges.scale, "loss": edges.loss, "charged": edges.charged,
+                   "compared": [vars(line) for line in compared[name]]}
+            for name, edges in written.columns.items()
+        }  # fmt: skip
+        print(json.dumps({"file": str(written.file), "columns": columns}))
+        return
+    from opboost_ops.cli.output import print_scales
+
+    for name, edges in written.columns.items():
+        charge = (
+            "charged to its account" if edges.charged else "the same draw as before, at no cost"
+        )
+        print(f"{name}: {', '.join(f'{edge:g}' for edge in edges.edges)}")
+        print(f"Epsilon {edges.epsilon:g} for a person added, removed or replaced: {charge}.")
+        print_scales(name, compared[name])
+    print(f"Written into {written.file}. The edges are public from now on.")
 
 
 #: The ends of a loss curve.
 _LOSSES = ("loss(1)", "loss(R-L)")
 
 
-def command(
+def plan_command(
     federation: FederationFile,
     party: Annotated[str | None, typer.Option(help="The feature holder.")] = None,
     sample: Annotated[
@@ -73,7 +222,7 @@ def command(
     import json
 
     from opboost_ops import api
-    from opboost_ops.cli.output.progress import counting
+    from opboost_ops.cli.output import counting
 
     totals = {"total_loss_1": total_loss_1, "total_loss_whole": total_loss_whole}
     caps = {"max_loss_1": max_loss_1, "max_loss_whole": max_loss_whole, "max_guess": max_guess}
@@ -129,8 +278,7 @@ def _print_block(mechanisms: Mapping[str, Any]) -> None:
 
 
 def _show_ranking(ranking: "Ranking") -> None:
-    from opboost_ops.cli.output.printing import print_table
-    from opboost_ops.cli.output.tables import print_fillings, print_scales
+    from opboost_ops.cli.output import print_fillings, print_scales, print_table
     from opboost_ops.extras.lab.ranking import PRIVATE
     from opboost_ops.privacy.consent.exposure import share_words
 
@@ -153,7 +301,7 @@ def _show_ranking(ranking: "Ranking") -> None:
 
 
 def _show_proposal(proposal: "Proposal") -> None:
-    from opboost_ops.cli.output.printing import print_table
+    from opboost_ops.cli.output import print_table
     from opboost_ops.extras.lab.division import CHOSEN
 
     result = proposal.details

@@ -1,4 +1,4 @@
-"""`opboost run`: a federation without Airflow, a process per party."""
+"""`opboost run` and `score`: a federation without Airflow, a process per party."""
 
 import json
 import secrets
@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
-from opboost_ops.cli.arguments import AsJson
+from opboost_ops.cli.arguments import AsJson, FederationFile
 from opboost_ops.errors import ConfigError
 from opboost_ops.pipeline.runner.fork_server import ForkServer, early_environment
 
 
-def command(
+def run_command(
     federation: Annotated[
         Path | None, typer.Argument(help="federation.yaml, or its folder.")
     ] = None,
@@ -71,14 +72,14 @@ def command(
     form["parameters"] = _parameters(parameter) if parameter else None
     # It imports what the parties need while this process imports its own part.
     with ForkServer(early_environment()) as server:
-        from opboost_ops.cli.output.progress import Progress
+        from opboost_ops.cli.output import Progress
         from opboost_ops.pipeline.party.party_sites import federation_file
         from opboost_ops.pipeline.runner.local import call, run_federation
 
         if federation is not None:
             file = federation_file(federation)
         else:
-            from opboost_ops.api.experiments import write_named
+            from opboost_ops.api.runs import write_named
 
             file, form = write_named(
                 str(dataset),
@@ -104,27 +105,27 @@ def command(
             "spent": finished.spent,
             "experiment": dataset is not None,
         }
-        result = call(server, "opboost_ops.api.experiments:described_run", parts)
+        result = call(server, "opboost_ops.api.runs:described_run", parts)
     if as_json:
         print(json.dumps(result, sort_keys=True))
     else:
-        show(result)
+        show_trained(result)
 
 
-def show(result: Mapping[str, Any]) -> None:
+def show_trained(result: Mapping[str, Any]) -> None:
     """Print what a finished run gave.
 
     Args:
         result: As `run_document` has it.
     """
-    from opboost_ops.cli.output import tables
+    from opboost_ops.cli import output
 
-    (tables.show_horizontal if "sums" in result else tables.show)(result)
+    (output.show_horizontal if "sums" in result else output.show)(result)
 
 
 def _parameters(entries: Sequence[str]) -> dict[str, Any]:
     """Parameters of ``--parameter``, by name; a name without a value is refused with the others."""
-    from opboost_ops.config.yaml_text import parse_yaml
+    from opboost_ops.config.documents import parse_yaml
 
     names = [entry.partition("=")[0].strip() for entry in entries]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -139,3 +140,29 @@ def _parameters(entries: Sequence[str]) -> dict[str, Any]:
         except ValueError:
             parameters[name] = parse_yaml(text, "--parameter")
     return parameters
+
+
+def score_command(
+    federation: FederationFile,
+    version: Annotated[
+        str | None, typer.Option(help="A model version; default: the champion.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score the parties' tables of new rows (tables.*.score in their site.yaml)."""
+    from opboost_ops import api
+    from opboost_ops.cli.output import Progress
+
+    with Progress() as progress:
+        scored = api.score(federation, version, listener=progress)
+    if as_json:
+        print(json.dumps(scored.document(), sort_keys=True))
+        return
+    show_scored(scored.scores.height, scored.version, scored.mode, scored.new, str(scored.file))
+
+
+def show_scored(rows: int, version: str, mode: str, new: bool, file: str) -> None:
+    """Print a finished scoring run in a sentence."""
+    note = "" if new else " (they were there already, and are unchanged)"
+    sentence = f"{rows:,} new rows were scored by version {version} in mode {mode}{note}: {file}"
+    Console().print(sentence, soft_wrap=True)

@@ -10,17 +10,15 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from opboost_ops.config.channel_files import read_tables
-from opboost_ops.config.faults.federation import federation_faults
-from opboost_ops.config.faults.policy import policy_faults
+from opboost_ops.config.agreement import read_tables
+from opboost_ops.config.documents import read_yaml
+from opboost_ops.config.faults.federation import federation_faults, policy_faults
 from opboost_ops.config.faults.validation import entry_faults, grouped, steps_to
-from opboost_ops.config.federation import Federation
+from opboost_ops.config.federation import Federation, Offer
 from opboost_ops.config.key_sources import AIRFLOW, in_a_file
-from opboost_ops.config.offer import Offer
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.config.source import Source, below
-from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError, Fault, OpBoostError, require_none
 
 POLICY = "policy.yaml"

@@ -1,7 +1,10 @@
-"""Files that ship with the package."""
+"""Files that ship with the package, and libraries that are extras."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
+
+from opboost_ops.errors import ConfigError
 
 
 def shipped(name: Literal["schemas", "dags", "docs"]) -> Path:
@@ -18,3 +21,22 @@ def shipped(name: Literal["schemas", "dags", "docs"]) -> Path:
         if folder.is_dir():
             return folder
     raise FileNotFoundError(f"The folder {name} is not installed with this package.")
+
+
+def require_extra(module: str, name: str, entry: str, extra: str) -> None:
+    """Make sure that an extra is there, without importing it.
+
+    Args:
+        module: What is imported of it.
+        name: As people call it.
+        entry: What in the federation file asks for it.
+        extra: Its name among this package's extras.
+
+    Raises:
+        ConfigError: It is not installed.
+    """
+    if find_spec(module) is None:
+        raise ConfigError(
+            f"{entry}, and {name} is not installed.",
+            f"Install the extra: pip install 'opboost-ops[{extra}]'.",
+        )

@@ -48,14 +48,14 @@ from opboost_ops.exchange.manifest import Kind, Manifest, receiver_of, reference
 from opboost_ops.exchange.order import Memory, Remembered, require_order, require_rows
 from opboost_ops.exchange.plan import Plan, read_plan
 from opboost_ops.exchange.rejection import Reason, Rejected
-from opboost_ops.exchange.signers import (
+from opboost_ops.exchange.signing import (
     judged_by,
     receiver_key,
     require_good,
     require_recent,
     signed_manifest,
 )
-from opboost_ops.exchange.store.limits import Admit
+from opboost_ops.exchange.store.reads import Admit
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.tables.spill.arrays import Scratch
 

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from opboost_ops import __version__
+from opboost_ops.config.documents import read_json
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.encryption import OVERHEAD, SUFFIX, Envelope
-from opboost_ops.exchange.files import ENTRIES, Files, is_part, part_names
-from opboost_ops.exchange.json_text import read_json
+from opboost_ops.exchange.files import ENTRIES, Files, is_part, part_names, salted
 from opboost_ops.exchange.manifest import (
     MANIFEST,
     SIGNATURE,
@@ -23,7 +23,6 @@ from opboost_ops.exchange.manifest import (
     reference,
 )
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.salting import salted
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.privacy.ledger.checkpoints import Standing
 from opboost_ops.privacy.loss import LossCurve

@@ -1,20 +1,193 @@
-"""The content of an artifact: the files of its kind, unchanged, and each in its form."""
+"""The content of an artifact: the files of its kind, each in its form; points and sealed rows.
+
+A point with two names, or one of few that a multiplication can reach, would tell something of the
+exponent or of a person; a list that is not sorted tells the order of a table.
+"""
 
 import hashlib
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
 from functools import partial
+from pathlib import Path
+
+import numpy as np
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import DOCUMENT, VECTOR, Artifact
-from opboost_ops.exchange.encryption import OVERHEAD, SUFFIX
-from opboost_ops.exchange.files import ENTRIES, Files, is_part, part_names
+from opboost_ops.exchange.encryption import OVERHEAD, SUFFIX, key_name
+from opboost_ops.exchange.files import ENTRIES, Files, is_part, part_names, unsalted
 from opboost_ops.exchange.kinds import KINDS
-from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Manifest
-from opboost_ops.exchange.points import require_points
+from opboost_ops.exchange.manifest import (
+    MANIFEST,
+    SIGNATURE,
+    Manifest,
+    parse_manifest,
+    receiver_of,
+    sender_of,
+)
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.salting import unsalted
-from opboost_ops.exchange.sealed.parts import part_count
-from opboost_ops.tables.spill.arrays import Scratch
+from opboost_ops.exchange.sealed.curve import POINT, are_points
+from opboost_ops.exchange.sealed.ids import TAG, strictly_rising
+from opboost_ops.exchange.sealed.parts import part_count, part_of, record, rising_records
+from opboost_ops.exchange.sealed.sealing import ROW_TAG, row_tags
+from opboost_ops.exchange.sealed.zero_shares import slots_for
+from opboost_ops.exchange.signing import signed_by
+from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
+
+#: The hash of a table has a number below this one.
+_NUMBERS = 256
+
+#: Bytes of a sealed row at most.
+_WIDEST = 1 << 16
+
+_NONCE = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How shares or sealed rows are laid out.
+
+    Attributes:
+        nonce: Of the artifact, 32 bytes.
+        width: Bytes of a row without its tag; of shares, of a slot.
+        keys: Of shares, how many people each part has.
+        numbers: Of shares, the number of each part's hash.
+    """
+
+    nonce: bytes
+    width: int
+    keys: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()
+
+    def document(self) -> dict[str, object]:
+        """As the artifact's document has it."""
+        content: dict[str, object] = {"nonce": self.nonce.hex(), "width": self.width}
+        if self.keys:
+            content |= {"keys": list(self.keys), "numbers": list(self.numbers)}
+        return content
+
+
+def layout_of(artifact: Artifact) -> Layout:
+    """How an artifact's shares or sealed rows are laid out.
+
+    Args:
+        artifact: It.
+
+    Raises:
+        Rejected: It does not say.
+    """
+    document, what = artifact.document, artifact.manifest.reference
+    fields, counted = {"nonce", "width"}, 0
+    if KINDS[artifact.manifest.kind].content == "shares":
+        fields, counted = fields | {"keys", "numbers"}, artifact.parts
+    if isinstance(document, dict) and set(document) == fields:
+        nonce, width = document["nonce"], document["width"]
+        keys, numbers = document.get("keys", []), document.get("numbers", [])
+        valid = isinstance(nonce, str) and bool(_NONCE.fullmatch(nonce))
+        valid = valid and type(width) is int and 0 <= width <= _WIDEST
+        for counts in (keys, numbers):
+            valid = valid and isinstance(counts, list)
+            valid = valid and all(type(n) is int and n >= 0 for n in counts)
+            valid = valid and len(counts) == counted
+        if valid and max(numbers, default=0) < _NUMBERS:
+            return Layout(bytes.fromhex(nonce), width, tuple(keys), tuple(numbers))
+    raise Rejected("malformed", f"{what}: it does not say how it was built.")
+
+
+def require_points(
+    artifact: Artifact, federation: Federation, what: str, scratch: Scratch | None = None
+) -> None:
+    """Refuse entries of another length, form or order than their kind has.
+
+    Args:
+        artifact: What was opened.
+        federation: The plan's.
+        what: Name of the place, for the error.
+        scratch: Where an answer's points wait, if they are more than it holds; in memory when
+            absent.
+
+    Raises:
+        Rejected: Saying what is wrong with it.
+    """
+    kind = KINDS[artifact.manifest.kind]
+    if kind.content == "shares":
+        _require_shares(artifact, federation, what)
+    elif kind.content == "sealed_rows":
+        _require_sealed(artifact, what)
+    elif kind.signer == "label_holder":
+        for number, points in _canonical(artifact, what):
+            _require_rising(points, number, artifact, what)
+            del points
+    else:
+        _require_once(artifact, what, scratch)
+
+
+def _canonical(artifact: Artifact, what: str) -> Iterator[tuple[int, np.ndarray]]:
+    """The parts of a list of points, each of which is one, and as many as it says."""
+    count = 0
+    for number in range(artifact.parts):
+        points = artifact.part(number, POINT)
+        count += len(points)
+        if count > artifact.manifest.rows + 1:
+            break
+        if not all(are_points(points[some]) for some in slices(len(points))):
+            raise Rejected("malformed", f"{what}: an entry is not a point in its canonical form.")
+        yield number, points
+        del points  # Before the next part is read.
+    if count != artifact.manifest.rows + 1:
+        raise Rejected("wrong_row_count", f"{what}: its points are not as many as it states.")
+
+
+def _require_once(artifact: Artifact, what: str, scratch: Scratch | None) -> None:
+    """Refuse an answer, which is in the order of its query, with a point twice."""
+    count = artifact.manifest.rows + 1
+    kind = record(1)
+
+    def heads() -> Iterator[np.ndarray]:
+        for _, points in _canonical(artifact, what):
+            for some in slices(len(points)):
+                records = np.zeros(some.stop - some.start, dtype=kind)
+                records["key"] = points[some, :TAG]
+                yield records
+            del points
+
+    for batch in rising_records(scratch or Scratch(Path(), count), heads(), count):
+        if not strictly_rising(batch["key"]):
+            raise Rejected("malformed", f"{what}: a point of it comes twice.")
+        release_memory()
+
+
+def _require_shares(artifact: Artifact, federation: Federation, what: str) -> None:
+    layout = layout_of(artifact)
+    if layout.width != TAG * (len(federation.feature_holders) - 1):
+        raise Rejected("malformed", f"{what}: its slots are of another width.")
+    if sum(layout.keys) != artifact.manifest.rows + 1:
+        raise Rejected("wrong_row_count", f"{what}: its parts do not add up to its rows.")
+    for number, people in enumerate(layout.keys):
+        if len(artifact.part(number, layout.width)) != slots_for(people):
+            raise Rejected("wrong_row_count", f"{what}: its entries have another length.")
+
+
+def _require_sealed(artifact: Artifact, what: str) -> None:
+    """Refuse rows whose tags are out of order or come twice: then one would open twice."""
+    layout, count = layout_of(artifact), 0
+    for number in range(artifact.parts):
+        entries = artifact.part(number, ROW_TAG + layout.width)
+        count += len(entries)
+        _require_rising(row_tags(entries), number, artifact, what)
+        del entries
+    if count != artifact.manifest.rows + 1:
+        raise Rejected("wrong_row_count", f"{what}: its rows are not as many as it says.")
+
+
+def _require_rising(entries: np.ndarray, number: int, artifact: Artifact, what: str) -> None:
+    """Refuse a part that is out of order, or holds what is another part's."""
+    inside = (part_of(entries, artifact.parts) == number).all()
+    if not inside or not strictly_rising(entries):
+        raise Rejected("malformed", f"{what}: its entries are not in rising order, or come twice.")
+
 
 #: Opens a file: its bytes, the artifact's digest, its name.
 Decrypt = Callable[[bytes, str, str], bytes]
@@ -105,3 +278,81 @@ def _require_document(artifact: Artifact, what: str) -> None:
     document = artifact.document
     if not isinstance(document, dict):
         raise Rejected("malformed", f"{what}: its document is not a mapping.")
+
+
+def declared_keys(federation: Federation, manifest: Manifest, what: str) -> tuple[str, ...]:
+    """The signing keys of the one party that may publish an artifact, as the federation names them.
+
+    Those that it has replaced are among them, newest first, whatever their dates; no revoked one.
+
+    Args:
+        federation: Whose artifact it is.
+        manifest: The artifact's.
+        what: Name of its place, for the error.
+
+    Raises:
+        Rejected: Its federation, its parties or its encryption are not the declared ones.
+    """
+    if manifest.federation != federation.name:
+        raise Rejected("wrong_federation", f"{what}: it is of another federation.")
+    if not {manifest.party, manifest.about} <= set(federation.parties):
+        raise Rejected("unknown_party", f"{what}: the federation file knows no such party.")
+    holder = federation.label_holder
+    if manifest.party != sender_of(manifest.kind, manifest.about, holder):
+        raise Rejected(
+            "wrong_party", f"{what}: {manifest.party} may not publish this {manifest.kind}."
+        )
+    receiver = receiver_of(manifest.kind, manifest.about, holder)
+    keys = federation.parties[receiver].opening(date.min) if receiver else (None,)
+    if manifest.encrypted_to not in [key and key_name(key) for key in keys]:
+        raise Rejected(
+            "not_for_me", f"{what}: it is not encrypted to the declared key of its receiver."
+        )
+    return federation.parties[manifest.party].signed_ever
+
+
+def read_manifest(files: Mapping[str, bytes], what: str) -> Manifest:
+    """The manifest of an artifact, whose signature is there but not verified yet.
+
+    Args:
+        files: All files of the artifact.
+        what: Name of its place, for the error.
+
+    Raises:
+        Rejected: Manifest or signature is missing or damaged.
+    """
+    for name, role in ((MANIFEST, "manifest"), (SIGNATURE, "signature")):
+        if name not in files:
+            raise Rejected("malformed", f"{what}: the {role} {name} is missing.")
+    return parse_manifest(files[MANIFEST], what)
+
+
+def verify(manifest: Manifest, files: Mapping[str, bytes], keys: Sequence[str], what: str) -> str:
+    """Check signature, form, and the files' digests; of encrypted files their names and sizes.
+
+    Args:
+        manifest: As `read_manifest` gave it.
+        files: All files of the artifact.
+        keys: The signer's public keys, base64: one of them must have signed.
+        what: Name of its place, for the error.
+
+    Returns:
+        The key that did.
+
+    Raises:
+        Rejected: One of them is wrong.
+    """
+    signer = next((k for k in keys if signed_by(k, files[MANIFEST], files[SIGNATURE])), None)
+    if signer is None:
+        raise Rejected(
+            "bad_signature", f"{what}: the signature is not by this key of {manifest.party}."
+        )
+    if manifest.encrypted_to is None:
+        opened(manifest, files, None, what)
+        return signer
+    if set(files) != {MANIFEST, SIGNATURE, *(name + SUFFIX for name in manifest.files)}:
+        raise Rejected("malformed", f"{what}: its files are not those it lists.")
+    for name, file in manifest.files.items():
+        if len(files[name + SUFFIX]) != file.size + OVERHEAD:
+            raise Rejected("bad_digest", f"{what}: {name}{SUFFIX} does not have the right size.")
+    return signer

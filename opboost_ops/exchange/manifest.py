@@ -11,8 +11,8 @@ from pydantic import Field, NonNegativeInt, ValidationError
 
 from opboost_ops import __version__
 from opboost_ops.config.agreement import PROTOCOL
+from opboost_ops.config.documents import read_json
 from opboost_ops.config.schema import FeatureName, Name, Record
-from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.kinds import KINDS
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.privacy.ledger.checkpoints import Checkpoint

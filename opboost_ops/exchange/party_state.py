@@ -12,13 +12,12 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.audit import Audit
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.consent.agreements import AgreementRecords, Agreements
-from opboost_ops.privacy.forgotten import Forgotten, ForgottenPeople
 from opboost_ops.privacy.ledger.checkpoints import Checkpoints
 from opboost_ops.privacy.ledger.database import Database, Records, has_tables
 from opboost_ops.privacy.ledger.entries import Ledger
-from opboost_ops.privacy.ledger.query_counts import QueryCounts
-from opboost_ops.privacy.ledger.sessions import Sessions
+from opboost_ops.privacy.ledger.query_counts import QueryCounts, Sessions
 from opboost_ops.privacy.ledger.tables import now, table
+from opboost_ops.privacy.people import Forgotten, ForgottenPeople
 from opboost_ops.privacy.pins import Pins
 from opboost_ops.privacy.releases import Releases
 from opboost_ops.tables.spill.arrays import Scratch

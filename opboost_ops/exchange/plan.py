@@ -6,12 +6,12 @@ from datetime import date
 from functools import lru_cache
 from typing import Any
 
-from opboost_ops.config.declared_map import differing
+from opboost_ops.config.columns import differing
+from opboost_ops.config.documents import read_json
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ConfigError
-from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.manifest import Digest, RunId
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.sealed.month_keys import is_epoch
@@ -44,7 +44,7 @@ class Plan:
             compare its model, None before the first.
         form: What the trigger form asked for.
         reference: The version to which a training run compares its model, by
-            `pipeline/evaluation/reference.py`; the champion when absent. So a plan names two
+            `pipeline/evaluation/interval_gate.py`; the champion when absent. So a plan names two
             versions at most.
         epoch: The month in which the label holder opened the run, where people are queried.
         day: The day on which the run was opened, where keys have dates: all that the run makes is

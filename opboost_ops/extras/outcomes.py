@@ -23,14 +23,14 @@ from opboost_ops.learning.distribution import LEAST
 from opboost_ops.learning.intervals import Comparison
 from opboost_ops.learning.metrics import Task
 from opboost_ops.learning.registry.registry import Registry, federation_in
-from opboost_ops.pipeline.evaluation.score_columns import PROBABILITY, SCORE
+from opboost_ops.pipeline.evaluation.scores import PROBABILITY, SCORE
 from opboost_ops.pipeline.home import Home
-from opboost_ops.pipeline.inputs.weights import require_moderate
+from opboost_ops.pipeline.inputs.holdout import require_moderate
 from opboost_ops.pipeline.steps.assemble import encode_label
 from opboost_ops.privacy.attacks import wilson
 from opboost_ops.reports.outcomes import OUTCOMES, Group, Outcomes, Span
+from opboost_ops.tables.columns import found_names
 from opboost_ops.tables.id_recipe import person_ids
-from opboost_ops.tables.names import found_names
 from opboost_ops.tables.parquet import scan
 
 #: Most groups of rows, each of at least `LEAST`.

@@ -1,13 +1,13 @@
-"""Metrics of held-out rows, and what an objective minimises."""
+"""Metrics of held-out rows, what an objective minimises, and from which score a row is positive."""
 
+import math
 from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 import polars as pl
 
-from opboost_ops.learning import metrics
-from opboost_ops.learning.boosters.frame import Parameters
+from opboost_ops.learning.boosters.backend import Parameters
 
 Task = Literal["binary", "multiclass", "regression"]
 
@@ -152,7 +152,7 @@ def trial_score(
     if metric == "loss":
         return -own_loss(parameters, label, prediction)
     # On rows of one class all are alike, and the declared parameters win.
-    return metrics.evaluate(parameters.task, label, prediction).get(metric, 0.0)
+    return evaluate(parameters.task, label, prediction).get(metric, 0.0)
 
 
 def own_loss(parameters: Parameters, label: np.ndarray, prediction: np.ndarray) -> float:
@@ -196,3 +196,61 @@ def _deviance(label: np.ndarray, mean: np.ndarray, power: float) -> np.ndarray:
     return np.asarray(
         2 * (first - label * mean ** (1 - power) / (1 - power) + mean ** (2 - power) / (2 - power))
     )
+
+
+#: Without a ratio of costs the likelier of two classes is chosen.
+LIKELIER = 0.5
+
+
+def threshold(cost_ratio: float | None) -> float:
+    """The score above which a row counts as positive.
+
+    Of scores that are probabilities, it has the least expected cost.
+
+    Args:
+        cost_ratio: ``scoring.cost_ratio``.
+    """
+    return LIKELIER if cost_ratio is None else 1 / (1 + cost_ratio)
+
+
+def half_width(level: float, label: np.ndarray, prediction: np.ndarray) -> float | None:
+    """Half the width of an interval that holds a new row's number in a share of cases.
+
+    Split conformal prediction (Lei et al., JASA 2018): of n absolute residuals of rows that were
+    not trained on, the ceil((n + 1) level)-th. It holds on average over such rows, whatever the
+    model, as long as new rows are like them and come in the same mode of scoring.
+
+    Args:
+        level: The share.
+        label: Numbers of held-out rows, shape (n,).
+        prediction: Of these, shape (n,).
+
+    Returns:
+        None where there are too few rows for any finite width.
+    """
+    place = math.ceil((len(label) + 1) * level)
+    if place > len(label):
+        return None
+    return float(np.sort(np.abs(label - prediction))[place - 1])
+
+
+def confusion(label: np.ndarray, score: np.ndarray, value: float) -> dict[str, float]:
+    """Counts and shares of the rows above a threshold.
+
+    Args:
+        label: 0 or 1, shape (n,), n >= 1.
+        score: Shape (n,).
+        value: The threshold.
+    """
+    flagged, positive = score > value, label == 1
+    hits, alarms = int((flagged & positive).sum()), int((flagged & ~positive).sum())
+    missed, passed = int((~flagged & positive).sum()), int((~flagged & ~positive).sum())
+    return {
+        "true_positive": hits,
+        "false_positive": alarms,
+        "false_negative": missed,
+        "true_negative": passed,
+        "share": (hits + alarms) / len(label),
+        "precision": hits / (hits + alarms) if hits + alarms else 0.0,
+        "recall": hits / (hits + missed) if hits + missed else 0.0,
+    }

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opboost_ops.config.resources import require_extra
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.frame import Frame, Parameters, folds
-from opboost_ops.learning.extras import require_extra
+from opboost_ops.learning.boosters.backend import Frame, Parameters, folds
 from opboost_ops.learning.metrics import main_metric, trial_score
 
 if TYPE_CHECKING:

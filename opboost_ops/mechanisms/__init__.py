@@ -4,12 +4,16 @@ from typing import Annotated
 
 from pydantic import Field
 
-from opboost_ops.mechanisms.bits import MissingBit, UnaryEncoding
 from opboost_ops.mechanisms.designed import Designed
 from opboost_ops.mechanisms.geometric import Geometric
 from opboost_ops.mechanisms.maps import AdjMap, GlobalMap, LocalMap
 from opboost_ops.mechanisms.piecewise import Piecewise
-from opboost_ops.mechanisms.randomised_response import BucketResponse, GeneralisedResponse
+from opboost_ops.mechanisms.randomised_response import (
+    BucketResponse,
+    GeneralisedResponse,
+    MissingBit,
+    UnaryEncoding,
+)
 
 #: Every mechanism that a federation file may name for a feature: the last one for nominal
 #: features, the others for numeric and ordinal ones.

@@ -12,8 +12,7 @@ from pydantic import Field, StringConstraints, WithJsonSchema
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
-from opboost_ops.mechanisms.alias import TOTAL
-from opboost_ops.mechanisms.channel import FLOOR, Channel, keeps_everywhere, keeps_steps
+from opboost_ops.mechanisms.channel import FLOOR, TOTAL, Channel, keeps_everywhere, keeps_steps
 from opboost_ops.mechanisms.geometric import FineEpsilon
 from opboost_ops.mechanisms.parameters import Parameters
 
@@ -52,7 +51,7 @@ class Designed(Parameters):
     most: FineEpsilon
     table: Annotated[
         Table | Annotated[str, Field(min_length=1, max_length=200)],
-        # What people write; `config/channel_files.py` puts the counts in its place.
+        # What people write; `config/agreement.py` puts the counts in its place.
         WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 200}),
     ]
 

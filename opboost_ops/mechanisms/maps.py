@@ -7,8 +7,7 @@ from pydantic import Field
 
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms.channel import Channel, counts_of, precise
-from opboost_ops.mechanisms.parameters import Epsilon, Parameters, decay
-from opboost_ops.mechanisms.partitions import PartitionedParameters
+from opboost_ops.mechanisms.parameters import Epsilon, Parameters, PartitionedParameters, decay
 
 
 class GlobalMap(Parameters):

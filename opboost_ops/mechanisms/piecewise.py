@@ -5,8 +5,7 @@ from itertools import pairwise
 from typing import Literal
 
 from opboost_ops.domain import Domain
-from opboost_ops.mechanisms.alias import TOTAL
-from opboost_ops.mechanisms.channel import FLOOR, Channel, counts_of, precise
+from opboost_ops.mechanisms.channel import FLOOR, TOTAL, Channel, counts_of, precise
 from opboost_ops.mechanisms.parameters import Epsilon, Parameters
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
 from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding
-from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.mechanisms.noise import Words
+from opboost_ops.mechanisms.randomised_response import BIT
 
 #: Rows at a time: what they need stays in a core's cache, which halves the time.
 CHUNK = 32_768

@@ -32,10 +32,10 @@ def use_airflow_secrets() -> None:
 
 def _secrets() -> SecretsBackend | None:
     try:
-        from opboost_ops.orchestration.deployment import secrets
+        from opboost_ops.orchestration.deployment import connections
     except ImportError:
         return None
-    return secrets
+    return connections
 
 
 def adopt_section() -> None:
@@ -62,7 +62,7 @@ def get_provider_info() -> dict[str, Any]:
         "connection-types": [
             {
                 "connection-type": "opboost_store",
-                "hook-class-name": "opboost_ops.orchestration.deployment.store_hook.StoreHook",
+                "hook-class-name": "opboost_ops.orchestration.deployment.connections.StoreHook",
                 "hook-name": "OpBoost store",
                 "ui-field-behaviour": {
                     "hidden-fields": [],

@@ -1,16 +1,25 @@
-"""A party's private folder for a run: files are whole or not there, tables are mapped."""
+"""A party's private folder for a run, cached results of earlier runs, and repeatable draws.
 
+A cached result is in the party's own folder of the federation, beside the runs: it outlives them.
+"""
+
+import hashlib
 import json
 import mmap
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
 
+from opboost_ops import __version__
 from opboost_ops.errors import ContractError
+from opboost_ops.learning.boosters.trainer import Frame, format_of
 from opboost_ops.tables.spill.arrays import ROWS, Scratch, release_memory, watch
 from opboost_ops.tables.spill.files import whole_file
 
@@ -134,3 +143,139 @@ class _Slowly:
 
     def seekable(self) -> bool:
         return False
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The last result of one sort.
+
+    Attributes:
+        home: The folder.
+        name: Of its document.
+        file: Of its content.
+    """
+
+    home: Home
+    name: str
+    file: str
+
+    def read(self, made_of: str) -> tuple[Mapping[str, Any], bytes] | None:
+        """Facts and content, if they were made of the same and are as they were written.
+
+        Args:
+            made_of: A digest of all that the result follows from.
+        """
+        try:
+            last = self.home.json(self.name) if self.home.has(self.name) else {}
+            if last["made_of"] != made_of:
+                return None
+            facts, content = last["facts"], self.home.read(self.file)
+            if _digest(facts, content) != last["digest"]:
+                return None
+        except (ContractError, OSError, ValueError, LookupError, TypeError):
+            return None
+        return facts, content
+
+    def write(self, made_of: str, facts: Mapping[str, Any], content: bytes) -> None:
+        """Replace the last result.
+
+        Args:
+            made_of: A digest of all that the new one follows from.
+            facts: JSON values.
+            content: The rest.
+        """
+        self.home.write(self.file, content)
+        document = {"made_of": made_of, "facts": facts, "digest": _digest(facts, content)}
+        self.home.write_json(self.name, document)
+
+
+def baseline_cache(home: Home) -> Cache:
+    """Cached predictions of the label holder's columns alone."""
+    return Cache(home, "alone", "alone.npy")
+
+
+def model_cache(home: Home) -> Cache:
+    """The partial model."""
+    return Cache(home, "trained", "trained.model")
+
+
+def importance_cache(home: Home) -> Cache:
+    """Cached importance of the model's features."""
+    return Cache(home, "explained", "explained.lines")
+
+
+def cached_files(home: Path) -> list[Path]:
+    """Files of all results: they follow from people's rows.
+
+    Args:
+        home: The party's, with the folders of its federations.
+    """
+    makers = (baseline_cache, model_cache, importance_cache)
+    caches = (cache(Home(home)) for cache in makers)
+    names = [name for each in caches for name in (f"{each.name}.json", each.file)]
+    return [path for name in names for path in home.glob(f"*/{name}")]
+
+
+def fingerprint(words: str, frame: Frame, *more: np.ndarray) -> str:
+    """A digest of all that a result is made of.
+
+    Args:
+        words: What it is made of besides rows.
+        frame: Rows.
+        more: Further columns or rows.
+    """
+    digest = hashlib.blake2b(digest_size=32)
+    parts = [frame.names, frame.categorical, frame.ranked, frame.thresholds, frame.categories]
+    digest.update(repr((words, parts)).encode())
+    weight = np.empty(0) if frame.weight is None else frame.weight
+    for array in (frame.matrix, weight, *more):
+        digest.update(repr((array.shape, array.dtype.str)).encode())
+        digest.update(np.ascontiguousarray(array.T).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def software(trainer: str) -> tuple[str, ...]:
+    """The versions that a trained model follows from.
+
+    Args:
+        trainer: As the federation file names it.
+    """
+    return __version__, np.__version__, format_of(trainer).version()
+
+
+def _digest(facts: Any, content: bytes) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode() + content).hexdigest()
+
+
+class ResumeLog:
+    """Draws of a run so far, in the party's home: a retry goes on from there.
+
+    Args:
+        home: Of the run.
+        file: Its name there.
+    """
+
+    def __init__(self, home: Home, file: str = "drawn_trees.jsonl") -> None:
+        self._path = home.folder / file
+
+    def lines(self) -> list[bytes]:
+        """All whole lines; a line that a crash cut off was never used."""
+        if not self._path.is_file():
+            return []
+        whole, _, _ = self._path.read_bytes().rpartition(b"\n")
+        return whole.split(b"\n") if whole else []
+
+    def append(self, line: bytes) -> None:
+        """Keep one more; it is on the disk when this returns."""
+        flags = os.O_RDWR | os.O_CREAT
+        with open(os.open(self._path, flags, 0o600), "r+b") as file:
+            # What a crash cut off is overwritten.
+            file.truncate(file.read().rfind(b"\n") + 1)
+            file.seek(0, os.SEEK_END)
+            file.write(line + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def name(self) -> str:
+        """A name of this draw, which another draw in the same run does not have."""
+        return hashlib.sha256(b"".join(self.lines()[:1])).hexdigest()

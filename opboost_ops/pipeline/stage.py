@@ -24,14 +24,14 @@ from opboost_ops.exchange.acceptance import Acceptance
 from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.manifest import Kind, Manifest, reference
 from opboost_ops.exchange.rounds.mailbox import Mailbox
-from opboost_ops.exchange.store.limits import heads_alone
+from opboost_ops.exchange.store.reads import heads_alone
 from opboost_ops.exchange.store.store import Store
-from opboost_ops.learning.boosters.frame import Tell, unheard
+from opboost_ops.learning.boosters.backend import Tell, unheard
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.home import Home as Home
 from opboost_ops.privacy.declarations import Declaration, declarations
-from opboost_ops.privacy.ledger.model_account import ModelCharge
+from opboost_ops.privacy.ledger.budgets import ModelCharge
 from opboost_ops.privacy.releases import Taken
 
 

@@ -13,8 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from opboost_ops.config.columns import Column, columns_of
-from opboost_ops.config.declared_map import canonical, differing
+from opboost_ops.config.columns import Column, canonical, columns_of, differing
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy, Routed
 from opboost_ops.config.site import Site

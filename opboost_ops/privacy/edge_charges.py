@@ -11,7 +11,7 @@ from datetime import date
 from typing import Any
 from uuid import uuid4
 
-from opboost_ops.config.declared_map import canonical
+from opboost_ops.config.columns import canonical
 from opboost_ops.config.feature import Edges, Feature
 from opboost_ops.config.federation import Federation
 from opboost_ops.domain import Domain

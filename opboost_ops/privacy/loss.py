@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict
 from opboost_ops.config.columns import Column
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding
-from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.mechanisms.channel import Channel
+from opboost_ops.mechanisms.randomised_response import BIT
 
 #: Differences of logarithms that are as near as this to the largest are decided by integers.
 MARGIN = 1e-12

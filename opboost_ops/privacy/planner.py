@@ -27,7 +27,7 @@ from opboost_ops.mechanisms import (
 from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.mechanisms.designed import MOST_DESIGNED
 from opboost_ops.mechanisms.geometric import LEAST_EPSILON
-from opboost_ops.privacy.consent.worst_priors import of_two
+from opboost_ops.privacy.consent.guessing import of_two
 from opboost_ops.privacy.design import design
 from opboost_ops.privacy.loss import LossCurve, loss_curve
 
@@ -124,7 +124,7 @@ class Candidate:
         mechanism: With its parameters.
         curve: Its exact loss curve, which keeps the caps.
         guess: The share of values that the best attack guesses right; see `guess_rate`.
-        of_two: The same between two values; see `worst_priors.of_two`.
+        of_two: The same between two values; see `guessing.of_two`.
     """
 
     mechanism: Mechanism

@@ -22,14 +22,12 @@ import sqlalchemy as sa
 from opboost_ops.errors import BudgetError, ContractError
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.declarations import Declaration, Loss, across
-from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.privacy.ledger.database import Database, Records
 from opboost_ops.privacy.ledger.entries import Ledger, LedgerEntry
 from opboost_ops.privacy.ledger.tables import COUNTED, now, table
 from opboost_ops.privacy.loss import LossCurve
-from opboost_ops.privacy.match import Match, People, halves, merged
-from opboost_ops.privacy.pins import PinFile, Pinned, Pins
-from opboost_ops.privacy.responses import Draw, drawn, exact_values, responses
+from opboost_ops.privacy.people import Forgotten, Match, People, halves, merged
+from opboost_ops.privacy.pins import Draw, PinFile, Pinned, Pins, drawn, exact_values, responses
 from opboost_ops.tables.spill.arrays import Scratch, slices
 from opboost_ops.tables.spill.parts import gather
 

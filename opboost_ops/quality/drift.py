@@ -11,9 +11,8 @@ from scipy.special import gammaincinv
 from opboost_ops.config.feature import Feature
 from opboost_ops.config.schema import Record
 from opboost_ops.domain import Domain
-from opboost_ops.quality.report import Report
 from opboost_ops.quality.suites import expectations
-from opboost_ops.quality.validation import validate
+from opboost_ops.quality.validation import Report, validate
 
 #: Name of the suite that judges a comparison.
 SUITE = "drift"

@@ -15,7 +15,7 @@ import numpy as np
 from opboost_ops.config.schema import Record
 from opboost_ops.learning.distribution import LEAST, grid, on_grid
 from opboost_ops.learning.metrics import Task
-from opboost_ops.learning.registry.scores import DISTRIBUTIONS
+from opboost_ops.learning.registry.registry import DISTRIBUTIONS
 from opboost_ops.quality.drift import Profile, stability
 
 #: Folder of the federation's home with each version's bins and training rows in them.
@@ -37,7 +37,7 @@ class PartnerCounts(Record):
     """Rows by the state of another party's values.
 
     Attributes:
-        states: Rows by `extras.serving.answers.State`.
+        states: Rows by `extras.serving.rows.State`.
         aged: Rows with values, of whatever age.
         days: Their ages, added up.
     """

@@ -3,7 +3,7 @@
 from typing import Any
 
 from opboost_ops.quality.profile import VALUES
-from opboost_ops.quality.report import Finding, Report, description
+from opboost_ops.quality.validation import Finding, Report, description
 from opboost_ops.reports.display.blocks import (
     Block,
     Cell,

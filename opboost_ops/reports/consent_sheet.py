@@ -14,8 +14,8 @@ from opboost_ops.config.feature import SECONDS, Edges, Feature
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import FeatureRule, Policy
 from opboost_ops.config.terms import Terms
-from opboost_ops.privacy.consent.caps import MONTHS, all_features_limit, limits
 from opboost_ops.privacy.consent.changes import Leaving, leaving
+from opboost_ops.privacy.consent.compliance import MONTHS, all_features_limit, limits
 from opboost_ops.privacy.consent.exposure import guesses_of
 from opboost_ops.privacy.consent.guessing import Guess, Law, RecordGuess, guess_record
 from opboost_ops.privacy.edge_charges import edges_loss, private_edges

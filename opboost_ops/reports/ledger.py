@@ -19,10 +19,8 @@ from opboost_ops.config.site import Site
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.privacy.consent.agreements import Agreement, Agreements
 from opboost_ops.privacy.declarations import Loss, declarations, exact
-from opboost_ops.privacy.ledger.budgets import budget_of, total
-from opboost_ops.privacy.ledger.entries import Dated, LedgerEntry
-from opboost_ops.privacy.ledger.model_account import ModelAccount, account_of, more_such
-from opboost_ops.privacy.ledger.statement import exact_lines
+from opboost_ops.privacy.ledger.budgets import ModelAccount, account_of, budget_of, more_such, total
+from opboost_ops.privacy.ledger.entries import Dated, LedgerEntry, exact_lines
 from opboost_ops.privacy.releases import Release
 from opboost_ops.reports.display.blocks import Block, Note, State, finite
 

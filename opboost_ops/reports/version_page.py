@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from opboost_ops.config.shared_columns import EVERYONE
+from opboost_ops.config.columns import EVERYONE
 from opboost_ops.learning.boosters.trainer import format_of
 from opboost_ops.learning.registry.card import Card
 from opboost_ops.reports.display.blocks import (

@@ -11,9 +11,8 @@ import polars as pl
 
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.tables.column_types import Expected
+from opboost_ops.tables.columns import Expected, column_form
 from opboost_ops.tables.files import Room
-from opboost_ops.tables.names import column_form
 
 #: Rows at a time.
 _ROWS = 100_000

@@ -25,7 +25,7 @@ import polars as pl
 
 from opboost_ops.config.federation import IdColumn, Normalisation
 from opboost_ops.errors import ContractError
-from opboost_ops.tables.column_types import type_name
+from opboost_ops.tables.columns import type_name
 
 
 def _digits(text: str) -> str:

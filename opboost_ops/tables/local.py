@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from opboost_ops.config.source import Source, is_source, is_text
 from opboost_ops.errors import ConfigError
-from opboost_ops.tables.column_types import Expected
+from opboost_ops.tables.columns import Expected
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.files import local_files
 from opboost_ops.tables.parquet import files_of, scan_common, unreadable

@@ -14,14 +14,15 @@ import pyarrow.parquet as pq
 
 from opboost_ops.config.source import is_text
 from opboost_ops.errors import ContractError
-from opboost_ops.tables.column_types import (
+from opboost_ops.tables.columns import (
     Expected,
+    column_form,
     common_type,
     is_readable,
+    require_different,
     require_readable,
     type_name,
 )
-from opboost_ops.tables.names import column_form, require_different
 
 #: Why a column of several files is left out.
 PARTIAL = "some of the table's files lack it"
@@ -116,7 +117,7 @@ def polars_frame(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
     Decimals of all widths are 128 bits wide, and an extension type is what it is stored as.
 
     Args:
-        table: Without types that `column_types.is_readable` excludes.
+        table: Without types that `columns.is_readable` excludes.
     """
     columns, fields = [], []
     for field, values in zip(table.schema, table.columns, strict=True):

@@ -21,9 +21,8 @@ import pyarrow.parquet as pq
 
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError
-from opboost_ops.tables.column_types import Expected
+from opboost_ops.tables.columns import Expected, column_form, require_different
 from opboost_ops.tables.dialect import ambiguity, present, reading
-from opboost_ops.tables.names import column_form, require_different
 from opboost_ops.tables.parquet import scan_common
 
 _UTF = ("utf-8", "utf8", "utf-8-sig")

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.feather as feather
 from pyarrow import parquet
 
-from opboost_ops.verifier import envelopes, sealed_rows
+from opboost_ops.verifier import sealed_rows
 from opboost_ops.verifier.outcomes import Check, Outcome
 from opboost_ops.verifier.party_promises import OwnSide
+from opboost_ops.verifier.places import Run
 from opboost_ops.verifier.plans import Plan
-from opboost_ops.verifier.stores import Run
 
 #: Lines of a model that tell of the machine that made it.
 _LOCAL = re.compile(r"tree_sizes=|\[(num_threads|data|valid|output_model|input_model):")
@@ -58,7 +58,7 @@ def _versions(version: Path) -> Iterator[Check]:
     """Each version's files are those that were registered."""
     for name, digest in _json(version / "sha256.json").items():
         content = (version / name).read_bytes()
-        yield envelopes.sha256(content) == digest, f"another {name} than was registered"
+        yield sealed_rows.sha256(content) == digest, f"another {name} than was registered"
 
 
 def _not_checkable(plan: Plan) -> str:
@@ -122,8 +122,8 @@ def _split_values(own: OwnSide, run: Run, plan: Plan) -> dict[str, dict[int, flo
         artifact = run.artifacts[f"split_values/{holder}"]
         raw = artifact.content("document.json")
         if artifact.manifest["encrypted_to"] is not None and place is not None:
-            key = envelopes.read_private_key(place)
-            raw = envelopes.opened(raw, key, artifact.digest, "document.json")
+            key = sealed_rows.read_private_key(place)
+            raw = sealed_rows.opened(raw, key, artifact.digest, "document.json")
         for name, splits in json.loads(raw)["splits"].items():
             values[f"{holder}.{name}"] = {int(rank): value for rank, value in splits.items()}
     return values
@@ -320,14 +320,14 @@ def _forgotten(own: OwnSide, run: Run, plan: Plan, home_folder: Path) -> Iterato
     ]
     table = parquet.read_table(path, columns=columns)
     ids = table.column(columns[0]).to_pylist()
-    people = envelopes.keyed_by(secret.read_bytes(), "people")
+    people = sealed_rows.keyed_by(secret.read_bytes(), "people")
     gone = [
         person in own.state.forgotten for person in sealed_rows.person_hashes(people, tuple(ids))
     ]
     own_key = party.path("alignment_key", "keys/alignment.key")
     alignment = (own_key if own_key and own_key.is_file() else secret).read_bytes()
     digests = sealed_rows.person_hashes(
-        envelopes.keyed_by(alignment, f"alignment:{name}"), tuple(ids)
+        sealed_rows.keyed_by(alignment, f"alignment:{name}"), tuple(ids)
     )
     used = feather.read_table(home_folder / "digests.arrow").column("digest").to_pylist()
     forgotten = {digest for digest, is_gone in zip(digests, gone, strict=True) if is_gone}

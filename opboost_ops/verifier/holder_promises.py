@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow.feather as feather
 
-from opboost_ops.verifier import envelopes, sealed_rows, sizes
+from opboost_ops.verifier import plans, sealed_rows
 from opboost_ops.verifier.outcomes import DAMAGED, Check, Outcome
 from opboost_ops.verifier.party_promises import OwnSide
 from opboost_ops.verifier.party_state import Release
+from opboost_ops.verifier.places import Artifact, Run
 from opboost_ops.verifier.plans import Column, Plan
-from opboost_ops.verifier.stores import Artifact, Run
 
 
 class NotCheckableError(Exception):
@@ -43,7 +43,7 @@ class Holder:
         """The private half of the key that a plan declares."""
         declared = plan.parties[self.own.party.name].get("encryption_key")
         for key in self.encryption_keys:
-            if envelopes.public_key(key) == declared:
+            if sealed_rows.public_key(key) == declared:
                 return key
         raise NotCheckableError("the encryption key of the time")
 
@@ -59,7 +59,7 @@ class Holder:
     def exponent(self, plan: Plan) -> bytes:
         """The input that determines the party's exponent of a run."""
         place = f"psi:exponent:{plan.federation['name']}:{plan.label_holder}"
-        return envelopes.keyed_by(self.month_key(plan), place)
+        return sealed_rows.keyed_by(self.month_key(plan), place)
 
     def home(self, run: Run) -> Path:
         """The party's private folder of a run."""
@@ -120,10 +120,10 @@ def _holder(own: OwnSide) -> Holder:
     if secret is None or key is None:
         raise ValueError("no files")
     content = secret.read_bytes()
-    if envelopes.fingerprint(content) != own.state.secret:
+    if sealed_rows.fingerprint(content) != own.state.secret:
         raise ValueError("another secret")
     paths = [key, *sorted(key.parent.glob(f"{key.name}.until-*"))]
-    return Holder(own, content, [envelopes.read_private_key(path) for path in paths])
+    return Holder(own, content, [sealed_rows.read_private_key(path) for path in paths])
 
 
 def _queries(own: OwnSide) -> Iterator[Check]:
@@ -189,17 +189,17 @@ def _responses(holder: Holder, run: Run, plan: Plan, artifact: Artifact) -> dict
     ids = _ids(holder, run)
     column_sizes = [column.size for column in columns]
     rows = sealed_rows.packed(codes, column_sizes, len(ids))
-    rows.append(bytes(sizes.row_width(plan, party)))
+    rows.append(bytes(plans.row_width(plan, party)))
     messages = [*sealed_rows.messages_of(ids), sealed_rows.CANARY]
     exponent = holder.exponent(plan)
     people = sealed_rows.People(
         messages, _points(holder, run, plan, messages), _zeros(holder, run, plan, messages)
     )
-    key = envelopes.keyed_by(holder.secret, "seal:content")
+    key = sealed_rows.keyed_by(holder.secret, "seal:content")
     body = exponent + sealed_rows.content_hash(key, messages, rows)
     place = f"{run.name}/{plan.artifact.digest}"
     nonce, entries = sealed_rows.sealed(holder.secret, artifact.kind, place, body, people, rows)
-    document = {"nonce": nonce.hex(), "width": sizes.row_width(plan, party)}
+    document = {"nonce": nonce.hex(), "width": plans.row_width(plan, party)}
     files = {"document.json": _compact(document), **_parts(entries)}
     return _as_stored(holder, plan, artifact, files)
 
@@ -209,7 +209,7 @@ def _pinned(
 ) -> dict[str, np.ndarray]:
     """The pinned responses of everybody in a run's table, by column."""
     ids = tuple(_ids(holder, run))
-    hashes = sealed_rows.person_hashes(envelopes.keyed_by(holder.secret, "people"), ids)
+    hashes = sealed_rows.person_hashes(sealed_rows.keyed_by(holder.secret, "people"), ids)
     before = None
     by_column: dict[str, np.ndarray] = {}
     for feature, name in artifact.manifest["releases"].items():
@@ -235,7 +235,7 @@ def _splits(holder: Holder, run: Run, plan: Plan, artifact: Artifact) -> dict[st
     raw = request.content("document.json")
     if request.manifest["encrypted_to"] is not None:
         key = holder.encryption_key(plan)
-        raw = envelopes.opened(raw, key, request.digest, "document.json")
+        raw = sealed_rows.opened(raw, key, request.digest, "document.json")
     wanted = json.loads(raw)
     columns = plan.columns(party)
     ranks = run.artifacts[f"ranks/{party}"]
@@ -270,13 +270,13 @@ def _midpoint(plan: Plan, party: str, name: str, table: list[int], rank: int) ->
 def _answers(holder: Holder, run: Run, plan: Plan, artifact: Artifact) -> dict[str, bytes]:
     """Answered points are the queried ones under the party's exponent of the month."""
     query = run.artifacts[f"psi_query/{holder.own.party.name}"]
-    exponent = envelopes.keyed_by(holder.exponent(plan), "psi:evaluate")
+    exponent = sealed_rows.keyed_by(holder.exponent(plan), "psi:evaluate")
     files = {}
     for name in query.manifest["files"]:
         raw = query.content(name)
         if query.manifest["encrypted_to"] is not None:
-            raw = envelopes.opened(raw, holder.encryption_key(plan), query.digest, name)
-        files[name] = envelopes.multiplied(exponent, raw)
+            raw = sealed_rows.opened(raw, holder.encryption_key(plan), query.digest, name)
+        files[name] = sealed_rows.multiplied(exponent, raw)
     return _as_stored(holder, plan, artifact, files)
 
 
@@ -296,7 +296,7 @@ def _points(holder: Holder, run: Run, plan: Plan, messages: list[bytes]) -> list
         raise NotCheckableError("points of past months, which are deleted")
     table = np.frombuffer(path.read_bytes(), np.uint8).reshape(-1, 48)
     points = {row[:16].tobytes(): row[16:].tobytes() for row in table}
-    key = envelopes.keyed_by(holder.month_key(plan), f"psi:cache:{run.federation}:own")
+    key = sealed_rows.keyed_by(holder.month_key(plan), f"psi:cache:{run.federation}:own")
     return [points[sealed_rows.cmac(key, message)] for message in messages]
 
 
@@ -310,14 +310,14 @@ def _zeros(holder: Holder, run: Run, plan: Plan, messages: list[bytes]) -> list[
         if other != me and public:
             first, second = sorted((me, other))
             place = f"{run.name}/{plan.artifact.digest}/{first}/{second}"
-            shared = envelopes.shared_key(holder.encryption_key(plan), public)
-            pairs.append(envelopes.keyed_by(shared, f"psi:share:{place}"))
+            shared = sealed_rows.shared_key(holder.encryption_key(plan), public)
+            pairs.append(sealed_rows.keyed_by(shared, f"psi:share:{place}"))
     return sealed_rows.sharings(pairs, messages, plan.feature_holders.index(me))
 
 
 def _parts(entries: list[bytes]) -> dict[str, bytes]:
     """Entries as files: cut by their first bits if they are many."""
-    parts = sizes.part_count(len(entries))
+    parts = plans.part_count(len(entries))
     if parts == 1:
         return {"entries.bin": b"".join(entries)}
     shift = 16 - (parts.bit_length() - 1)
@@ -335,7 +335,7 @@ def _as_stored(
     key = plan.parties[receiver].get("encryption_key") if receiver else None
     if key is None:
         return dict(files)
-    envelope = envelopes.Envelope(holder.secret, key)
+    envelope = sealed_rows.Envelope(holder.secret, key)
     rows, columns = artifact.manifest["rows"], len(artifact.manifest["columns"])
     stored = {}
     for name, content in files.items():

@@ -10,10 +10,9 @@ from typing import Any
 
 from opboost_ops.verifier.outcomes import Check, Outcome
 from opboost_ops.verifier.party_state import Loss, PartyState, last_loss
-from opboost_ops.verifier.places import Party
+from opboost_ops.verifier.places import Artifact, Party, Run
 from opboost_ops.verifier.plans import ROUNDS, Plan, canonical
 from opboost_ops.verifier.store_promises import RELEASES
-from opboost_ops.verifier.stores import Artifact, Run
 
 #: Entries of a federation file that may change without a new agreement; ``*`` is any party.
 _FREE = (

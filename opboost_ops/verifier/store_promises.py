@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from opboost_ops.verifier import sizes
 from opboost_ops.verifier.channels import UnknownMechanismError, curve_fault
 from opboost_ops.verifier.outcomes import DAMAGED, Check, Outcome
-from opboost_ops.verifier.plans import Plan, canonical
-from opboost_ops.verifier.stores import MANIFEST, SIGNATURE, Artifact, Run
+from opboost_ops.verifier.places import MANIFEST, SIGNATURE, Artifact, Run
+from opboost_ops.verifier.plans import OVERHEAD, NotKnownError, Plan, canonical, is_expected
 
 #: Fields of a manifest; those behind the others are left out where they are empty.
 _FIELDS = frozenset(
@@ -129,7 +128,7 @@ def _files(its: Published) -> Iterator[Check]:
     present = {path.name for path in artifact.folder.iterdir() if path.is_file()}
     listed = {*names.values(), MANIFEST, SIGNATURE}
     yield present == listed, "other files than its manifest lists"
-    more = 0 if artifact.manifest["encrypted_to"] is None else sizes.OVERHEAD
+    more = 0 if artifact.manifest["encrypted_to"] is None else OVERHEAD
     for name, stored in names.items():
         size = artifact.manifest["files"][name]["size"] + more
         yield (artifact.folder / stored).stat().st_size == size, f"{stored} has another size"
@@ -232,8 +231,8 @@ def _sizes(its: Published) -> Iterator[Check]:
     artifact, plan = its.artifact, its.plan
     for name in artifact.manifest["files"]:
         try:
-            yield sizes.is_expected(plan, artifact, name), f"{name} has another size"
-        except sizes.NotKnownError as unknown:
+            yield is_expected(plan, artifact, name), f"{name} has another size"
+        except NotKnownError as unknown:
             yield None, str(unknown)
 
 

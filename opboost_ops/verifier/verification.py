@@ -9,10 +9,9 @@ from opboost_ops.verifier.holder_promises import check_holder
 from opboost_ops.verifier.outcomes import DAMAGED, Check, Outcome
 from opboost_ops.verifier.party_promises import OwnSide, check_charges, check_party
 from opboost_ops.verifier.party_state import PartyState, read_state
-from opboost_ops.verifier.places import Party, find_places
+from opboost_ops.verifier.places import Party, Run, copied, find_places, read_store
 from opboost_ops.verifier.plans import Plan
 from opboost_ops.verifier.store_promises import check_store
-from opboost_ops.verifier.stores import Run, copied, read_store
 
 
 def verify(places: Sequence[str | Path]) -> list[Outcome]:

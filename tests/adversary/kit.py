@@ -12,6 +12,7 @@ from opboost_ops.config.agreement import digest_of, document
 from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.errors import PolicyError
 from opboost_ops.exchange.encryption import Envelope
+from opboost_ops.exchange.files import salted
 from opboost_ops.exchange.manifest import (
     MANIFEST,
     SIGNATURE,
@@ -21,7 +22,6 @@ from opboost_ops.exchange.manifest import (
     receiver_of,
     sender_of,
 )
-from opboost_ops.exchange.salting import salted
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.pipeline.party.inbox import MEMORY
 from tests.federation import Workspace

@@ -16,18 +16,18 @@ import polars as pl
 
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.artifact import Artifact
-from opboost_ops.exchange.points import layout_of
+from opboost_ops.exchange.contents import layout_of
 from opboost_ops.exchange.sealed import sealing
 from opboost_ops.exchange.sealed.ids import Reader
-from opboost_ops.exchange.sealed.shares import Layout, Sharings
-from opboost_ops.extras.datasets.dataset import Dataset
+from opboost_ops.exchange.sealed.zero_shares import Layout, Sharings
+from opboost_ops.extras.datasets.tables import Dataset
 from opboost_ops.pipeline import catalogue
-from opboost_ops.pipeline.matching.opened_rows import open_tables
-from opboost_ops.pipeline.matching.psi_session import session_of
+from opboost_ops.pipeline.matching import session_of
 from opboost_ops.pipeline.party.inbox import Run
 from opboost_ops.pipeline.runner.runner import run_stage
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps import open_rows
+from opboost_ops.pipeline.steps.open_rows import open_tables
 from tests.federation import Workspace
 
 #: Values of a cell's domain, and holders of the federation.

@@ -8,10 +8,9 @@ import polars as pl
 import pytest
 
 from opboost_ops.errors import ApprovalError, ContractError, OpBoostError
-from opboost_ops.pipeline.party import approval, table_watch
+from opboost_ops.pipeline.party import approval, own_table
 from opboost_ops.pipeline.party.inbox import Run
-from opboost_ops.pipeline.runner.private_failures import COMMON_ROWS, REASON, TABLE
-from opboost_ops.pipeline.runner.runner import run_stage
+from opboost_ops.pipeline.runner.runner import COMMON_ROWS, REASON, TABLE, run_stage
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.party_state import entries_of
 from tests.unit.stages.scoring_data import NAME, dataset
@@ -123,7 +122,7 @@ def test_a_look_at_a_feature_holders_table_compares_people_and_never_values(
     workspace = written.copy(tmp_path / "w", FIRST_RUN, monkeypatch)
 
     def changed(look: str) -> bool:
-        return table_watch.changed(HOLDER, NAME, look)
+        return own_table.changed(HOLDER, NAME, look)
 
     assert changed("1")
     workspace.edit_table(HOLDER, lambda t: t.with_columns(pl.lit(1.0).alias("v")).reverse())
@@ -132,7 +131,7 @@ def test_a_look_at_a_feature_holders_table_compares_people_and_never_values(
     assert not changed("3")
     workspace.edit_table(HOLDER, lambda t: t.head(-1))
     assert changed("4")
-    monkeypatch.setattr(table_watch.clock, "today", lambda: date(2099, 1, 1))
+    monkeypatch.setattr(own_table.clock, "today", lambda: date(2099, 1, 1))
     assert changed("5") and not changed("6")
 
 

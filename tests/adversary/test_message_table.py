@@ -10,6 +10,7 @@ from typing import get_args
 import pytest
 
 from opboost_ops.exchange import artifact
+from opboost_ops.exchange.contents import Layout
 from opboost_ops.exchange.files import ENTRIES, is_part
 from opboost_ops.exchange.manifest import (
     MANIFEST,
@@ -21,7 +22,6 @@ from opboost_ops.exchange.manifest import (
     sender_of,
 )
 from opboost_ops.exchange.plan import Plan
-from opboost_ops.exchange.points import Layout
 from opboost_ops.privacy.ledger.checkpoints import Checkpoint
 from tests.adversary.hostile_values import DOCUMENTS, LAYOUTS, LISTS, MANIFESTS, ROUND_DOCUMENTS
 from tests.adversary.rounds import banks_of, session

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.exchange.encoding import narrow_integers
+from opboost_ops.exchange.files import narrow_integers
 from opboost_ops.pipeline.home import Home
 from tests.federation import Workspace
 from tests.party_state import state_of

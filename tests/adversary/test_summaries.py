@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.extras.datasets.lenders import NAME, write_lenders
+from opboost_ops.extras.datasets.generated import NAME, write_lenders
 from opboost_ops.pipeline.party.inbox import Run
 from opboost_ops.pipeline.runner.opening import open_run
 from opboost_ops.pipeline.runner.runner import run_stage

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from opboost_ops.errors import ContractError, OpBoostError
-from opboost_ops.quality.report import Finding, Report
+from opboost_ops.quality.validation import Finding, Report
 from tests.federation import FIRST_RUN, Workspace
 
 #: No party uses this number or text for anything but the fault that a test plants.

@@ -10,12 +10,12 @@ import yaml
 
 from opboost_ops import api
 from opboost_ops.api import federate
-from opboost_ops.cli import bounds, init
+from opboost_ops.cli import init
 from opboost_ops.config.federation import RULES, Federation
 from opboost_ops.config.loading import load_federation, load_policy, load_site
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError
-from opboost_ops.tables.column_types import Expected
+from opboost_ops.tables.columns import Expected
 from opboost_ops.tables.copies import copy
 
 BANK = "id,balance,rating\n1,10.5,a\n2,20.5,b\n3,,a\n4,5.25,c\n"
@@ -28,9 +28,11 @@ def start(folder: Path, bank: str, shop: str = SHOP, identity: str = "id", **mor
     (folder / "bank.csv").write_text(bank)
     (folder / "shop.csv").write_text(shop)
     target = folder / "parties"
-    init.command("bank", str(folder / "bank.csv"), identity, target / "bank")
+    init.init_command("bank", str(folder / "bank.csv"), identity, target / "bank")
     theirs = more.pop("shop_identity", "id")
-    init.command("shop", str(folder / "shop.csv"), theirs, target / "shop", label="late", **more)
+    init.init_command(
+        "shop", str(folder / "shop.csv"), theirs, target / "shop", label="late", **more
+    )
     return target
 
 
@@ -87,7 +89,7 @@ def test_people_whom_several_columns_name(tmp_path: Path) -> None:
 def test_an_unknown_label(tmp_path: Path) -> None:
     (tmp_path / "shop.csv").write_text(SHOP)
     with pytest.raises(ConfigError, match="no column nobody"):
-        init.command("shop", str(tmp_path / "shop.csv"), "id", tmp_path / "f", label="nobody")
+        init.init_command("shop", str(tmp_path / "shop.csv"), "id", tmp_path / "f", label="nobody")
     assert not (tmp_path / "f").exists()
 
 
@@ -141,18 +143,18 @@ def test_one_table_of_bounds_instead_of_many_faults(tmp_path: Path) -> None:
         ConfigError, match=r"3, day: lower and upper are not dates.*for example 2020-01-31"
     ):
         template.write_text("\n".join([*lines[:2], "day,days,,soon,later,,,,", *lines[3:]]))
-        bounds.command(target / "bank")
+        init.bounds_command(target / "bank")
     with pytest.raises(ConfigError, match="line 2 is of the same feature"):
         template.write_text("\n".join([*lines[:2], ",,,,,,,,,,", *lines[1:]]))
-        bounds.command(target / "bank")
+        init.bounds_command(target / "bank")
     for bound in ("inf", "1_000", "20200131"):
         template.write_text("\n".join([lines[0], f"day,days,,0,{bound},,,,", *lines[3:]]))
         with pytest.raises(ConfigError, match="lower and upper are not dates"):
-            bounds.command(target / "bank")
+            init.bounds_command(target / "bank")
     filled = [line.replace("lower upper,,", "lower upper,0,100") for line in lines]
     filled[2] = "day,days,,2020-01-01,2021-01-01,,,,"
     template.write_text("\n".join(filled))
-    bounds.command(target / "bank")
+    init.bounds_command(target / "bank")
     declared = join(target).parties["bank"].features
     assert declared["x1"].bounds == (0, 100)
     assert declared["day"].bounds == (18262, 18628)
@@ -166,7 +168,7 @@ def test_categories_and_a_rest_from_the_table(tmp_path: Path) -> None:
     template.write_text(
         f"{head}\nbalance;;;0,5;100;;;;3\nrating;;;;;;a | b;other;\n", encoding="utf-8"
     )
-    bounds.command(target / "bank")
+    init.bounds_command(target / "bank")
     declared = join(target).parties["bank"].features
     assert declared["balance"].bounds == (0.5, 100)
     assert declared["rating"].categories == ("a", "b", "other")
@@ -197,7 +199,7 @@ def test_options_that_mean_nothing_are_refused(
 def test_init_refuses_what_check_would_refuse(tmp_path: Path) -> None:
     (tmp_path / "shop.csv").write_text("id,late\n7,0\n8,\n8,1\n,1\n")
     with pytest.raises(ConfigError) as caught:
-        init.command("shop", str(tmp_path / "shop.csv"), "id", tmp_path / "f", label="late")
+        init.init_command("shop", str(tmp_path / "shop.csv"), "id", tmp_path / "f", label="late")
     told = [(fault.where, fault.problem) for fault in caught.value.faults]
     assert [where for where, _ in told] == ["shop, id", "shop, id", "shop, late"]
     assert "1 of 4 rows have no ID" in told[0][1] and "2 of 4 rows" in told[1][1]

@@ -5,7 +5,7 @@ import pyarrow.feather as feather
 import pytest
 
 from opboost_ops.errors import ContractError
-from opboost_ops.quality.report import Report
+from opboost_ops.quality.validation import Report
 from tests.bad_input.faults import CANARY_TEXT, PLAN, failing, refused
 from tests.federation import Workspace
 

@@ -14,7 +14,7 @@ from opboost_ops.cli import check
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.pipeline.catalogue import STAGES
 from opboost_ops.pipeline.steps import check_model
-from opboost_ops.quality.report import Report
+from opboost_ops.quality.validation import Report
 from opboost_ops.tables.parquet import read_all
 from tests.bad_input.faults import (
     ASKED,

@@ -13,7 +13,7 @@ from airflow.sdk import DAG
 
 from opboost_ops.extras.datasets import load
 from opboost_ops.extras.datasets.workspace import write_workspace
-from opboost_ops.orchestration.dags import failures, sensors, tasks
+from opboost_ops.orchestration.dags import run_notes, sensors, tasks
 from opboost_ops.orchestration.dags.factory import build_dags
 from tests.federation import merge
 
@@ -102,6 +102,6 @@ def in_task(
         xcom_push=lambda key, value: left.update({key: value}),
     )
     context = {"dag_run": dag_run, "params": params or {}, "ti": ti}
-    for module in (tasks, failures, sensors):
+    for module in (tasks, run_notes, sensors):
         patch.setattr(module, "get_current_context", lambda: context)
     return left

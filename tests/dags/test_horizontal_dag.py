@@ -4,7 +4,7 @@ import pytest
 from airflow.sdk import DAG, BaseXCom, TriggerRule
 from airflow.sdk.exceptions import AirflowFailException
 
-from opboost_ops.extras.datasets.lenders import write_lenders
+from opboost_ops.extras.datasets.generated import write_lenders
 from opboost_ops.orchestration.dags import tasks
 from opboost_ops.orchestration.dags.factory import build_dags
 from opboost_ops.orchestration.dags.lineage import PARAMETER

@@ -19,7 +19,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from opboost_ops.errors import ConfigError, PolicyError
 from opboost_ops.orchestration.dags import notifications, tasks
 from opboost_ops.orchestration.dags.factory import build_dags
-from opboost_ops.orchestration.dags.failures import Failed, NetworkError
+from opboost_ops.orchestration.dags.run_notes import Failed, NetworkError
 from tests.dags.conftest import declare
 
 

@@ -15,7 +15,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.exchange.manifest import JOINED, run_id
-from opboost_ops.extras.datasets.lenders import write_lenders
+from opboost_ops.extras.datasets.generated import write_lenders
 from opboost_ops.orchestration.dags import sensors, tasks
 from opboost_ops.orchestration.dags.factory import build_dags
 from opboost_ops.orchestration.dags.lineage import PARAMETER

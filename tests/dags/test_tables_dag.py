@@ -8,7 +8,7 @@ import pytest
 from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.errors import ConfigError, ContractError, PolicyError
-from opboost_ops.pipeline.party import table_watch
+from opboost_ops.pipeline.party import own_table
 from opboost_ops.pipeline.party.agreement import withdraw
 from tests.dags.conftest import NAMES, declare
 from tests.federation import Workspace
@@ -47,18 +47,18 @@ def test_what_is_no_cron_expression_is_said(federations: Path) -> None:
 
 
 def test_a_change_is_told_once_and_a_retry_tells_it_again(workspace: Workspace) -> None:
-    assert table_watch.changed("bank", "credit_scoring", "look 1") is True
-    assert table_watch.changed("bank", "credit_scoring", "look 1") is True
-    assert table_watch.changed("bank", "credit_scoring", "look 2") is False
+    assert own_table.changed("bank", "credit_scoring", "look 1") is True
+    assert own_table.changed("bank", "credit_scoring", "look 1") is True
+    assert own_table.changed("bank", "credit_scoring", "look 2") is False
     workspace.edit_table("bank", lambda table: table.head(300))
-    assert table_watch.changed("bank", "credit_scoring", "look 3") is True
-    assert table_watch.changed("bank", "credit_scoring", "look 4") is False
+    assert own_table.changed("bank", "credit_scoring", "look 3") is True
+    assert own_table.changed("bank", "credit_scoring", "look 4") is False
     told = [r.kind for r in entries_of(workspace, "bank")].count("look_at_table")
     assert told == 2
 
 
 def test_what_is_kept_tells_nothing_of_the_table(workspace: Workspace) -> None:
-    table_watch.changed("bank", "credit_scoring", "look 1")
+    own_table.changed("bank", "credit_scoring", "look 1")
     plain = hashlib.sha256(workspace.table_path("bank").read_bytes()).hexdigest()
     kept = workspace.folder / "bank" / "home" / "credit_scoring" / "table_version.json"
     assert plain not in kept.read_text()
@@ -68,25 +68,25 @@ def test_what_is_kept_tells_nothing_of_the_table(workspace: Workspace) -> None:
 def test_a_table_that_is_not_there(workspace: Workspace) -> None:
     workspace.table_path("bank").unlink()
     with pytest.raises(ContractError, match="cannot be read"):
-        table_watch.changed("bank", "credit_scoring", "look")
+        own_table.changed("bank", "credit_scoring", "look")
     workspace.edit_yaml("bank/site.yaml", lambda site: site["tables"].clear())
     with pytest.raises(ConfigError, match="names no table for credit_scoring"):
-        table_watch.changed("bank", "credit_scoring", "look")
+        own_table.changed("bank", "credit_scoring", "look")
 
 
 def test_a_table_that_is_written_anew_with_the_same_content_has_not_changed(
     workspace: Workspace,
 ) -> None:
     """The table watch told the order, the compression and the number of files."""
-    assert table_watch.changed("bank", "credit_scoring", "look 1") is True
+    assert own_table.changed("bank", "credit_scoring", "look 1") is True
     workspace.edit_table("bank", lambda table: table.sample(fraction=1, shuffle=True, seed=9))
-    assert table_watch.changed("bank", "credit_scoring", "look 2") is False
+    assert own_table.changed("bank", "credit_scoring", "look 2") is False
     workspace.edit_table("bank", lambda table: table.with_columns(undeclared=pl.lit("anything")))
-    assert table_watch.changed("bank", "credit_scoring", "look 3") is False
+    assert own_table.changed("bank", "credit_scoring", "look 3") is False
     workspace.edit_table("bank", lambda table: table.with_columns(income=pl.col("income") + 1))
-    assert table_watch.changed("bank", "credit_scoring", "look 4") is False
+    assert own_table.changed("bank", "credit_scoring", "look 4") is False
     workspace.let_join("bank")
-    assert table_watch.changed("bank", "credit_scoring", "look 5") is True
+    assert own_table.changed("bank", "credit_scoring", "look 5") is True
 
 
 @pytest.mark.parametrize("column", ["id", "age", "default"])
@@ -95,15 +95,15 @@ def test_each_agreed_column_is_watched(workspace: Workspace, column: str) -> Non
     label = workspace.declared.parties["credit"].label
     assert label is not None
     name = label.column if column == "default" else column
-    assert table_watch.changed("credit", "credit_scoring", "look 1") is True
+    assert own_table.changed("credit", "credit_scoring", "look 1") is True
     workspace.edit_table("credit", lambda t: t.with_columns(pl.col(name).reverse()))
-    assert table_watch.changed("credit", "credit_scoring", "look 2") is True
+    assert own_table.changed("credit", "credit_scoring", "look 2") is True
 
 
 def test_a_party_that_has_withdrawn_does_not_tell_that_its_table_changed(
     workspace: Workspace,
 ) -> None:
-    assert table_watch.changed("bank", "credit_scoring", "look 1")
+    assert own_table.changed("bank", "credit_scoring", "look 1")
     withdraw(workspace.site("bank"), 1)
     with pytest.raises(PolicyError, match="bank has not agreed to credit_scoring"):
-        table_watch.changed("bank", "credit_scoring", "look 2")
+        own_table.changed("bank", "credit_scoring", "look 2")

@@ -14,11 +14,11 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration.dags.factory import build_dags
-from opboost_ops.orchestration.dags.federation_operators import (
+from opboost_ops.orchestration.dags.task_group import (
+    FederationTaskGroup,
     ScoreFederation,
     TrainFederation,
 )
-from opboost_ops.orchestration.dags.task_group import FederationTaskGroup
 from opboost_ops.orchestration.pages.airflow import place_of
 from tests.dags.conftest import ROOT, in_airflow
 from tests.federation import Workspace

@@ -11,7 +11,7 @@ from airflow.sdk import BaseXCom
 from airflow.sdk.exceptions import AirflowFailException
 
 from opboost_ops.errors import BudgetError, ContractError
-from opboost_ops.orchestration.dags import failures, tasks
+from opboost_ops.orchestration.dags import run_notes, tasks
 from opboost_ops.pipeline.party.form_values import FORM
 from tests.dags.conftest import in_task
 
@@ -125,10 +125,10 @@ def test_a_failure_is_told_in_lines_without_a_traceback(
     left = in_task(monkeypatch)
     problem = "the budget of income at bank would be exceeded, " * 8
     error = BudgetError(problem, "Ask its owner.")
-    task = failures.plainly(
+    task = run_notes.plainly(
         lambda: tasks.execute("desensitize at bank", failing(error), stage="desensitize")
     )
-    with pytest.raises(failures.RefusedBudget) as caught:
+    with pytest.raises(run_notes.RefusedBudget) as caught:
         task()
     assert left["failure"] == {
         "refused": True,
@@ -151,4 +151,4 @@ def test_what_a_failure_leaves_in_xcom_has_a_limit(monkeypatch: pytest.MonkeyPat
     left = in_task(monkeypatch)
     with pytest.raises(AirflowFailException):
         tasks.invalid("\u2265" * 4000)
-    assert len(json.dumps(left["failure"])) <= failures.XCOM_LIMIT
+    assert len(json.dumps(left["failure"])) <= run_notes.XCOM_LIMIT

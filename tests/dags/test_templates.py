@@ -9,12 +9,12 @@ import pytest
 import yaml
 from airflow.sdk import DAG
 
-from opboost_ops.extras.datasets.lenders import write_lenders
+from opboost_ops.extras.datasets.generated import write_lenders
 from opboost_ops.orchestration.dags.factory import build_dags
 from opboost_ops.orchestration.dags.operators import FormOperator
+from opboost_ops.orchestration.dags.sensors import LOOKS
 from opboost_ops.orchestration.dags.task_group import FederationTaskGroup
 from opboost_ops.orchestration.dags.triggers import StoreTrigger
-from opboost_ops.orchestration.dags.wait_conditions import LOOKS
 from tests.dags.conftest import declare, in_airflow
 
 CANARY = "{{ conn.prod_db.password }}{{ var.value.secret }}{{ canary }}"

@@ -13,10 +13,10 @@ from airflow.sdk.exceptions import AirflowRescheduleException, TaskDeferred
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.orchestration.dags import triggers, wait_conditions
+from opboost_ops.orchestration.dags import sensors, triggers
 from opboost_ops.orchestration.dags.operators import PartyOperator, StillWaiting
+from opboost_ops.orchestration.dags.sensors import arrived
 from opboost_ops.orchestration.dags.triggers import WOKEN, StoreTrigger
-from opboost_ops.orchestration.dags.wait_conditions import arrived
 from opboost_ops.pipeline.party import approval
 from tests.federation import Workspace
 
@@ -138,7 +138,7 @@ def test_the_network_wakes_nobody(opened: Workspace, monkeypatch: pytest.MonkeyP
     def away(_: Any, **__: Any) -> bool:
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(wait_conditions, "LOOKS", {"artifacts": away})
+    monkeypatch.setattr(sensors, "LOOKS", {"artifacts": away})
     assert not wakes(trigger, seconds=1.0)
 
 
@@ -147,7 +147,7 @@ def test_stores_that_hang_delay_no_other_wait(
 ) -> None:
     end = threading.Event()
     found = {"hangs": lambda *_: end.wait(60), "comes": lambda *_: True}
-    monkeypatch.setattr(wait_conditions, "LOOKS", found)
+    monkeypatch.setattr(sensors, "LOOKS", found)
 
     async def woken() -> list[str]:
         # More than asyncio has threads of its own for all.

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from opboost_ops.cli.demo import follow
+from opboost_ops.cli.airflow import follow
 from opboost_ops.orchestration.deployment.client import Client
 from opboost_ops.orchestration.deployment.standalone import Standalone
 from tests.e2e.conftest import OTHERS

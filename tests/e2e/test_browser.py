@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.cli.demo import follow
+from opboost_ops.cli.airflow import follow
 from opboost_ops.config.loading import load_federation
 from opboost_ops.orchestration.deployment.client import Client
 from opboost_ops.orchestration.deployment.standalone import Standalone

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from opboost_ops.cli.demo import workspace
+from opboost_ops.cli.airflow import workspace
 from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration.deployment.standalone import AirflowError, Standalone
 from tests.processes import of_airflow

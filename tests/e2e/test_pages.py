@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from opboost_ops.cli.demo import follow
+from opboost_ops.cli.airflow import follow
 from opboost_ops.orchestration.deployment.client import Client
 from opboost_ops.orchestration.deployment.standalone import Standalone
 from tests.browser import SHOTS, shot

@@ -12,7 +12,7 @@ from typing import Any
 
 from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.store.folder import LocalStore
-from opboost_ops.learning.registry import scores
+from opboost_ops.learning.registry import registry
 from opboost_ops.pipeline.party.inbox import Run
 from opboost_ops.pipeline.runner.runner import run_stage
 from opboost_ops.privacy.ledger.entries import Ledger
@@ -27,7 +27,7 @@ POINTS: dict[str, tuple[Any, str]] = {
     "put": (LocalStore, "put_once"),
     "audit": (Audit, "add"),
     "commit": (Ledger, "commit"),
-    "write": (scores, "write_groups"),
+    "write": (registry, "write_groups"),
 }
 
 

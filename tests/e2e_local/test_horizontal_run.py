@@ -7,7 +7,7 @@ import pytest
 
 from opboost_ops.cli import run
 from opboost_ops.errors import ConfigError
-from opboost_ops.extras.datasets.lenders import NAME, write_lenders
+from opboost_ops.extras.datasets.generated import NAME, write_lenders
 from tests.commands import opboost
 
 
@@ -31,4 +31,4 @@ def test_three_processes_train_one_model(tmp_path: Path) -> None:
 
 def test_options_of_noise_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="learning is horizontal"):
-        run.command(dataset=NAME, epsilon=2, out=tmp_path / "all")
+        run.run_command(dataset=NAME, epsilon=2, out=tmp_path / "all")

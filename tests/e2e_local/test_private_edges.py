@@ -10,7 +10,7 @@ import pytest
 from opboost_ops.config.loading import load_offer, load_policy, load_site
 from opboost_ops.errors import BudgetError, ConfigError
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.extras.setup.private_edges import write_private_edges
+from opboost_ops.extras.setup.federation_file import write_private_edges
 from opboost_ops.pipeline.party.recovery import recover
 from opboost_ops.pipeline.party.rollback import check
 from tests.commands import printed, printed_json

@@ -13,10 +13,10 @@ import yaml
 from opboost_ops.cli import run
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError
-from opboost_ops.extras.datasets import credit
+from opboost_ops.extras.datasets import generated
 from opboost_ops.pipeline.phases import phases
 from opboost_ops.pipeline.runner.fork_server import ForkServer
-from opboost_ops.reports.run_outcome import outcome_words
+from opboost_ops.reports.outcomes import outcome_words
 from tests.commands import opboost, printed_json
 from tests.federation import Workspace, small_credit
 from tests.verifier.ending import assert_promises_held
@@ -29,7 +29,7 @@ def run_credit(folder: Path, *more: str) -> dict[str, Any]:
     """What `opboost run --dataset credit` prints at its end, with a smaller default table."""
     words = ("run", "--dataset", "credit", "--trees", "12", "--json", "--out", folder, *more)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(credit.load, "__defaults__", (ROWS, 0))
+        patch.setattr(generated.load, "__defaults__", (ROWS, 0))
         code, out, err = opboost(*words, folder=folder.parent)
     assert code == 0, err
     (line,) = out.splitlines()
@@ -112,7 +112,7 @@ def test_one_seed_gives_one_model(seeded: tuple[Path, dict[str, Any]], tmp_path:
 @pytest.mark.parametrize("more", [{}, {"federation": Path("f.yaml"), "seed": 1}])
 def test_arguments_that_do_not_go_together(more: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="dataset"):
-        run.command(**more)
+        run.run_command(**more)
 
 
 @pytest.mark.slow

@@ -12,11 +12,11 @@ import numpy as np
 import polars as pl
 import pyrage
 
+from opboost_ops.config.documents import read_json
 from opboost_ops.config.loading import load_federation, load_policy, load_site
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.contents import opened
 from opboost_ops.exchange.files import Files
-from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.manifest import File, parse_manifest
 from opboost_ops.exchange.plan import read_plan
 from opboost_ops.exchange.sealed import curve

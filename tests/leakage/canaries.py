@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import yaml
 
-from opboost_ops.extras.datasets.dataset import Dataset
+from opboost_ops.extras.datasets.tables import Dataset
 from opboost_ops.extras.datasets.workspace import agree_for_all, dump, write_workspace
 
 FEATURES = {"bureau": ("age",), "shop": ("spend", "orders"), "bank": ("income", "balance")}

@@ -35,7 +35,7 @@ MUTANTS = {
         (f"{UNIT}/test_exact_channels.py::test_global_map_at_every_distance[5]",),
     ),
     "partitions anchored at 0": Mutant(
-        "mechanisms/partitions.py",
+        "mechanisms/parameters.py",
         {
             "return cls(domain, tuple(range(domain.lower, domain.upper + 1, theta)))": (
                 "cuts = [v for v in range(domain.lower + 1, domain.upper + 1) if v % theta == 0]\n"
@@ -49,7 +49,7 @@ MUTANTS = {
         ),
     ),
     "a partition ends one value early": Mutant(
-        "mechanisms/partitions.py",
+        "mechanisms/parameters.py",
         {
             "ends = (*self.starts[1:], self.domain.upper + 1)": (
                 "ends = (*self.starts[1:], self.domain.upper)"
@@ -58,7 +58,7 @@ MUTANTS = {
         (f"{UNIT}/test_exact_channels.py::test_uneven_partitions",),
     ),
     "an edge belongs to the partition before it": Mutant(
-        "mechanisms/partitions.py",
+        "mechanisms/parameters.py",
         {"bisect_right(self.starts, value) - 1": "bisect_right(self.starts, value - 1) - 1"},
         (f"{UNIT}/test_exact_channels.py::test_uneven_partitions",),
     ),
@@ -82,7 +82,7 @@ MUTANTS = {
         (f"{UNIT}/test_errata.py::test_bounds_of_the_data_move_everybody",),
     ),
     "columns chosen by multiplication": Mutant(
-        "mechanisms/alias.py",
+        "mechanisms/channel.py",
         {
             "columns = 2**bits": "columns = len(counts[0])",
             "column = (words >> rest_bits).astype(np.int64)": (
@@ -171,7 +171,7 @@ MUTANTS = {
         (f"{UNIT}/test_geometric.py::test_one_count_too_many_is_not_certified",),
     ),
     "two bits of a category cost epsilon each": Mutant(
-        "mechanisms/bits.py",
+        "mechanisms/randomised_response.py",
         {
             "[Decimal(self.epsilon).exp(), unit], [unit, unit]": (
                 "[(2 * Decimal(self.epsilon)).exp(), unit], [unit, unit]"

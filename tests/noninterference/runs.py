@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from opboost_ops.config.federation import Purpose
-from opboost_ops.extras.datasets.lenders import write_lenders
+from opboost_ops.extras.datasets.generated import write_lenders
 from opboost_ops.learning.private import noise as model_noise
 from opboost_ops.pipeline import catalogue
 from opboost_ops.pipeline.inputs.raw_blocks import whole_table

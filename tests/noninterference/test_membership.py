@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from opboost_ops.extras.datasets.dataset import Dataset
+from opboost_ops.extras.datasets.tables import Dataset
 from tests.federation import FIRST_RUN, Workspace
 from tests.noninterference.observation import Observation, Watch, differences
 from tests.noninterference.runs import KINDS, seen

@@ -25,15 +25,14 @@ from opboost_ops.config.site import Site
 from opboost_ops.domain import Domain
 from opboost_ops.errors import BudgetError, ContractError
 from opboost_ops.mechanisms import noise
-from opboost_ops.mechanisms.alias import TOTAL
-from opboost_ops.mechanisms.channel import Channel
+from opboost_ops.mechanisms.channel import TOTAL, Channel
 from opboost_ops.privacy import declarations, releases
 from opboost_ops.privacy.declarations import Declaration
-from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.privacy.ledger.budgets import Budget
 from opboost_ops.privacy.ledger.database import Database
 from opboost_ops.privacy.ledger.entries import Ledger
 from opboost_ops.privacy.loss import column_losses
+from opboost_ops.privacy.people import Forgotten
 from opboost_ops.privacy.pins import Pins
 from opboost_ops.tables.spill.arrays import Scratch
 from tests.oracle.histories import Act, Event, Run, Table

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from opboost_ops.errors import OpBoostError
-from opboost_ops.pipeline.party import private_edges, recovery, table_watch
+from opboost_ops.pipeline.party import own_table, private_edges, recovery
 from opboost_ops.pipeline.party.private_edges import PrivateEdges
 from tests.oracle.test_mutants import mutated
 from tests.oracle.whole_runs import PARTY, History
@@ -131,9 +131,9 @@ _LOOKS: dict[str, _Changes] = {
 
 
 def test_a_table_look_follows_no_value(tmp_path: Path) -> None:
-    assert not _follows_values(tmp_path, table_watch)
+    assert not _follows_values(tmp_path, own_table)
 
 
 @pytest.mark.parametrize("name", _LOOKS)
 def test_a_planted_error_of_a_table_look_is_found(name: str, tmp_path: Path) -> None:
-    assert _follows_values(tmp_path, mutated(table_watch, _LOOKS[name]))
+    assert _follows_values(tmp_path, mutated(own_table, _LOOKS[name]))

@@ -11,9 +11,9 @@ import pytest
 from distributed import LocalCluster
 
 from opboost_ops.errors import ConfigError
-from opboost_ops.learning.boosters import dask_engine, lightgbm_blocks, trainer
-from opboost_ops.learning.boosters.frame import Frame, Parameters
-from opboost_ops.learning.boosters.lightgbm_blocks import Blocks
+from opboost_ops.learning.boosters import dask_engine, lightgbm_backend, trainer
+from opboost_ops.learning.boosters.backend import Frame, Parameters
+from opboost_ops.learning.boosters.lightgbm_backend import Blocks
 from opboost_ops.learning.boosters.trainer import model_of, predict
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.pipeline.steps.assemble import frame_of
@@ -72,7 +72,7 @@ def test_ranks_that_no_row_of_the_sample_has_are_bins_of_their_own(
 ) -> None:
     frame, label = rows()
     parameters = Parameters("binary", 2, trees=20, learning_rate=0.1, depth=4, seed=0)
-    monkeypatch.setattr(lightgbm_blocks, "SAMPLE", 5)
+    monkeypatch.setattr(lightgbm_backend, "SAMPLE", 5)
     text = dask_engine.train(blocks(frame, label), parameters, cluster)
     splits = model_of(text).numeric_splits()["bank.income"]
     assert len({math.floor(split) for split in splits if split > 20}) > 8

@@ -11,7 +11,7 @@ import pyarrow.feather as feather
 import pytest
 
 from opboost_ops.verifier import verify
-from opboost_ops.verifier.envelopes import sha256
+from opboost_ops.verifier.sealed_rows import sha256
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.verifier.tampering import broken, changed, verified
 

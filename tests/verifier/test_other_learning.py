@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.feather as feather
 import pytest
 
-from opboost_ops.extras.datasets.lenders import write_lenders
+from opboost_ops.extras.datasets.generated import write_lenders
 from opboost_ops.pipeline.runner.local import run_federation
 from opboost_ops.verifier import verify
 from tests.federation import FIRST_RUN, Workspace

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.cli.demo import DemoError
-from opboost_ops.cli.demo import verified as verified_words
+from opboost_ops.cli.airflow import DemoError
+from opboost_ops.cli.airflow import verified as verified_words
 from opboost_ops.verifier import verify
 from tests.federation import Workspace
 from tests.verifier.tampering import (

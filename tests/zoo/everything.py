@@ -28,7 +28,7 @@ from opboost_ops.config.feature import Feature, canonical
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import OpBoostError
 from opboost_ops.extras.serving.app import make_app
-from opboost_ops.pipeline.inputs.domain_integers import domain_integers
+from opboost_ops.pipeline.inputs.raw_table import domain_integers
 from opboost_ops.pipeline.runner import local
 from opboost_ops.pipeline.runner.fork_server import ForkServer
 from opboost_ops.tables.raw_values import declared_series

@@ -14,9 +14,9 @@ import yaml
 from opboost_ops import api
 from opboost_ops.config.federation import Label
 from opboost_ops.errors import ContractError, OpBoostError
-from opboost_ops.pipeline.inputs.weights import require_moderate, weights_in
+from opboost_ops.pipeline.inputs.holdout import require_moderate, weights_in
 from opboost_ops.pipeline.steps.assemble import encode_label
-from opboost_ops.tables.categories import label_values
+from opboost_ops.tables.raw_values import label_values
 
 ROWS = 120
 CLASSES = [f"c{number:02d}" for number in range(20)]

@@ -11,7 +11,7 @@ from opboost_ops.config.source import Source
 from opboost_ops.errors import OpBoostError
 from opboost_ops.extras.setup.columns import first_columns
 from opboost_ops.extras.setup.tables import read_table, require_sound
-from opboost_ops.tables.column_types import Expected
+from opboost_ops.tables.columns import Expected
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.local import read_local
 from tests.zoo import ALL

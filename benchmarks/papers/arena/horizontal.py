@@ -19,13 +19,17 @@ from benchmarks.papers.two_parties import TwoParties
 from opboost_ops.exchange.rounds.protocol import Alone, Round
 from opboost_ops.extras.datasets.tables import FOLDER
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.frame import Frame, Parameters
-from opboost_ops.learning.boosters.frame import Private as Central
+from opboost_ops.learning.boosters.backend import Frame, Parameters
+from opboost_ops.learning.boosters.backend import Private as Central
 from opboost_ops.learning.federboost import federboost, private_federboost
 from opboost_ops.learning.federboost.federboost import Ensemble, Settings
 from opboost_ops.learning.federboost.histogram import Growth, Tree
-from opboost_ops.learning.federboost.noisy_edges import cell_ends
-from opboost_ops.learning.federboost.private_federboost import Private, learn_private, sums_of
+from opboost_ops.learning.federboost.private_federboost import (
+    Private,
+    cell_ends,
+    learn_private,
+    sums_of,
+)
 from opboost_ops.learning.private import leaf_sums, noisy_leaves
 from opboost_ops.learning.private import trainer as private_trainer
 from opboost_ops.learning.private.backend import model_text

@@ -11,10 +11,10 @@ from benchmarks.papers.arena.attacks import TAU, entropy, labels_read, values_re
 from benchmarks.papers.settings import on_ten
 from benchmarks.papers.two_parties import DEPTH, RATE, TREES, TwoParties
 from opboost_ops.extras.datasets import load
-from opboost_ops.extras.datasets.dataset import ID, Dataset
+from opboost_ops.extras.datasets.tables import ID, Dataset
 from opboost_ops.learning import splits
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.frame import Frame
+from opboost_ops.learning.boosters.backend import Frame
 
 #: People of each draw, a fifth of them held out.
 ROWS = 3000

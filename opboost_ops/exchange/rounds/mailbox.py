@@ -14,12 +14,16 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError, ClosedSessionError, ContractError
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.rounds.acceptance import KEYS, Conversation
-from opboost_ops.exchange.rounds.decisions import DecisionKey, key_in
-from opboost_ops.exchange.rounds.identity import Identity, Traffic
+from opboost_ops.exchange.rounds.acceptance import KEYS, Conversation, Messages
 from opboost_ops.exchange.rounds.masks import Masks, Packing, RunKey, unmasked
-from opboost_ops.exchange.rounds.messages import Messages
-from opboost_ops.exchange.rounds.protocol import Decision, Round
+from opboost_ops.exchange.rounds.protocol import (
+    Decision,
+    DecisionKey,
+    Identity,
+    Round,
+    Traffic,
+    key_in,
+)
 from opboost_ops.exchange.rounds.sent_vectors import SentVectors
 from opboost_ops.exchange.store.store import Store
 

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from opboost_ops.config.faults.horizontal import FEWEST, MOST
+from opboost_ops.config.faults.federation import FEWEST, MOST
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.mechanisms.noise import Words

@@ -1,13 +1,29 @@
-"""Rounds: every party makes a vector of its own rows, and one of them decides by the sum."""
+"""Rounds: every party makes a vector of its own rows, and one of them decides by the sum.
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+The active party's key of decisions follows from its key of the run. With the first decision it is
+wrapped for each other party, under what the two parties' keys of the run share: once these are
+destroyed, nobody can unwrap it again.
+"""
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
 import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ContractError
+from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.rounds.masks import Masks
+from opboost_ops.exchange.signing import Signer
+from opboost_ops.privacy.ledger.checkpoints import Standing
 
 #: Name of the logger that says how far the rounds are, and whom a party waits for.
 LOGGER = "opboost_ops.rounds"
@@ -122,3 +138,133 @@ class Alone:
         vector: Callable[[], np.ndarray],
     ) -> np.ndarray:
         return vector()
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The party that writes.
+
+    Attributes:
+        party: Its name.
+        signer: Its signing key.
+        secret: Its 32 secret bytes, for encryption.
+        seed: What its keys of this run follow from; None where the session has ended, and what was
+            decided is only read again.
+        experiment: Whether what it signs carries no guarantee.
+        noise: Draws so many integers for a sum of a phase, int64, where sums have noise.
+        decisions: The key of the decisions of a session that has ended.
+        standing: Where the party's state stands, which goes with its key of the run.
+    """
+
+    party: str
+    signer: Signer
+    secret: bytes
+    seed: bytes | None
+    experiment: bool = False
+    noise: Callable[[Phase, int], np.ndarray] | None = None
+    decisions: bytes | None = None
+    standing: Standing | None = None
+
+
+@dataclass
+class Traffic:
+    """The messages exchanged.
+
+    Attributes:
+        sums: Integers whose sums the active party has learnt, by phase.
+        sent: Messages.
+        bytes: Of them.
+        waited: Seconds.
+        digest: Of all that was sent, in order.
+    """
+
+    sums: dict[str, int] = field(default_factory=dict)
+    sent: int = 0
+    bytes: int = 0
+    waited: float = 0.0
+    digest: str = ""
+
+
+_NONCE = 12
+
+
+class DecisionKey:
+    """The key of a session's decisions.
+
+    Args:
+        raw: 32 bytes.
+    """
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+
+    @classmethod
+    def of_run(cls, seed: bytes) -> "DecisionKey":
+        """The active party's, from what its keys of the run follow from; a retry has the same."""
+        return cls(HKDF(SHA256(), 32, None, b"opboost:decisions").derive(seed))
+
+    @classmethod
+    def unwrapped(cls, masks: Masks, active: str, wrapped: str, what: str) -> "DecisionKey":
+        """The key as the active party has sent it.
+
+        Args:
+            masks: The receiver's.
+            active: The active party.
+            wrapped: As `wrapped_for` gives it.
+            what: Name of the message, for the error.
+
+        Raises:
+            Rejected: It is not.
+        """
+        return cls(DecisionKey(masks.pair_key(active)).open("key", wrapped, what))
+
+    def wrapped_for(self, masks: Masks, party: str) -> str:
+        """The key, for one other party.
+
+        Args:
+            masks: The active party's.
+            party: For whom.
+        """
+        return DecisionKey(masks.pair_key(party)).seal("key", self.raw)
+
+    def seal(self, name: str, plain: bytes) -> str:
+        """Encrypt; the same content under the same name makes the same text.
+
+        Args:
+            name: The round's.
+            plain: What is to be read by the parties alone.
+        """
+        # The nonce follows from the content: another content never shares it.
+        nonce = hmac.digest(self.raw, name.encode() + b":" + plain, hashlib.sha256)[:_NONCE]
+        return base64.b64encode(
+            nonce + AESGCM(self.raw).encrypt(nonce, plain, name.encode())
+        ).decode()
+
+    def open(self, name: str, sealed: object, what: str) -> bytes:
+        """Decrypt.
+
+        Args:
+            name: The round's.
+            sealed: As `seal` gave it.
+            what: Name of the message, for the error.
+
+        Raises:
+            Rejected: It is anything else.
+        """
+        try:
+            raw = base64.b64decode(str(sealed), validate=True)
+            return AESGCM(self.raw).decrypt(raw[:_NONCE], raw[_NONCE:], name.encode())
+        except (ValueError, InvalidTag):
+            pass
+        raise Rejected("malformed", f"{what}: it is not encrypted to this session's parties.")
+
+
+def key_in(document: Mapping[str, object], party: str) -> str:
+    """The wrapped key that a first decision holds for a party; empty if it holds none.
+
+    Args:
+        document: The decision's.
+        party: Whose.
+    """
+    keys = document.get("keys")
+    return str(keys.get(party, "")) if isinstance(keys, Mapping) else ""

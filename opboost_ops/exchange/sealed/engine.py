@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from opboost_ops.exchange.sealed import curve
-from opboost_ops.exchange.sealed.tags import rows_of
+from opboost_ops.exchange.sealed.ids import rows_of
 from opboost_ops.exchange.sealed.worker import Job, Worker
 
 #: So many points take much longer than the start of a process.

@@ -14,7 +14,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from opboost_ops.exchange.sealed.tags import TAG, sorting
+from opboost_ops.exchange.sealed.ids import TAG, sorting
 from opboost_ops.tables.spill.arrays import Scratch, release_memory
 from opboost_ops.tables.spill.parts import partition_by_hash
 

@@ -15,17 +15,20 @@ from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.files import sizes_of
 from opboost_ops.exchange.manifest import MANIFEST, is_run_id
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.store.folder_reads import faults, read_artifact, read_file
-from opboost_ops.exchange.store.identity import IDENTITY, MOST, contents, damaged, parsed
-from opboost_ops.exchange.store.limits import HEADS, Admit
 from opboost_ops.exchange.store.places import (
+    IDENTITY,
+    MOST,
     conflict,
+    contents,
+    damaged,
     manifest_last,
     only_one_wins,
+    parsed,
     parts_of,
     run_of,
     wait_for,
 )
+from opboost_ops.exchange.store.reads import HEADS, Admit, faults, read_artifact, read_file
 from opboost_ops.tables.spill.files import force
 
 with suppress(ImportError):  # It is there on Linux alone.

@@ -22,18 +22,21 @@ from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError, OpBoostError
 from opboost_ops.exchange.manifest import Digest, is_run_id
 from opboost_ops.exchange.store.folder import THROWAWAY
-from opboost_ops.exchange.store.identity import IDENTITY, MOST, contents, parsed
-from opboost_ops.exchange.store.limits import Admit, read_within, too_large
 from opboost_ops.exchange.store.places import (
+    IDENTITY,
+    MOST,
     PLAIN_NAME,
     conflict,
+    contents,
     manifest_last,
     only_one_wins,
+    parsed,
     parts_of,
     run_of,
     wait_for,
 )
-from opboost_ops.tables.s3 import Listed
+from opboost_ops.exchange.store.reads import Admit, read_within, too_large
+from opboost_ops.tables.files import Listed
 
 #: The object that publishes an artifact.
 PUBLISHED = "published.json"

@@ -15,10 +15,10 @@ import pyrage
 import sqlalchemy as sa
 
 from opboost_ops import __version__
+from opboost_ops.config.documents import read_yaml
 from opboost_ops.config.loading import POLICY, load_site
 from opboost_ops.config.site import Site
 from opboost_ops.config.source import ENVIRONMENT
-from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.audit import last_of
 from opboost_ops.exchange.party_state import open_state
@@ -37,7 +37,7 @@ from opboost_ops.extras.backup.archive import (
 )
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.ledger.tables import VERSION, lines_of, now, table_names
-from opboost_ops.quality.tightening import TIGHTENING
+from opboost_ops.quality.checks import TIGHTENING
 from opboost_ops.tables.spill.files import private_folder, second_name, whole_file, working_folder
 
 #: Files that are replaced as a whole, by the ends of their names; others are copied.

@@ -1,7 +1,7 @@
 """Tables for demos, tests and benchmarks: one generated federation, and public tables."""
 
 from opboost_ops.errors import ConfigError
-from opboost_ops.extras.datasets.dataset import Dataset
+from opboost_ops.extras.datasets.tables import Dataset
 
 NAMES = (
     "credit", "adult", "pendigits", "powerplant", "casp", "credit_default",
@@ -20,10 +20,10 @@ def load(name: str, *, seed: int = 0, rows: int | None = None) -> Dataset:
     Raises:
         ConfigError: No such dataset, or its file cannot be had.
     """
-    from opboost_ops.extras.datasets import credit, tables
+    from opboost_ops.extras.datasets import generated, tables
 
     if name == "credit":
-        return credit.load(seed=seed) if rows is None else credit.load(rows, seed)
+        return generated.load(seed=seed) if rows is None else generated.load(rows, seed)
     if name not in NAMES:
         raise ConfigError(f"There is no dataset {name}.", f"Choose one of {', '.join(NAMES)}.")
     dataset: Dataset = getattr(tables, name)()

@@ -11,9 +11,14 @@ from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.errors import ConfigError
 from opboost_ops.learning.metrics import Task
 from opboost_ops.pipeline.steps.assemble import category_codes, encode_label
-from opboost_ops.tables.categories import category_texts, label_values
-from opboost_ops.tables.column_types import TEXTS, holds_categories, type_name
-from opboost_ops.tables.names import numbers_rows, technical_columns
+from opboost_ops.tables.columns import (
+    TEXTS,
+    holds_categories,
+    numbers_rows,
+    technical_columns,
+    type_name,
+)
+from opboost_ops.tables.raw_values import category_texts, label_values
 
 #: Categories that are used, the most frequent ones; all others together are one more.
 _CATEGORIES = 30

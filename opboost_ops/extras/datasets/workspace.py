@@ -14,15 +14,14 @@ from opboost_ops.config.federation import Scoring
 from opboost_ops.config.loading import load_federation, load_site, parse_federation
 from opboost_ops.config.policy import ADMIN_ACTIONS
 from opboost_ops.errors import ConfigError
-from opboost_ops.exchange.encryption import new_encryption_key
-from opboost_ops.exchange.key_files import write_private
+from opboost_ops.exchange.encryption import new_encryption_key, write_private
 from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.exchange.store.store import THROWAWAY
-from opboost_ops.extras.datasets.dataset import ID, Dataset
+from opboost_ops.extras.datasets.tables import ID, Dataset
 from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.party.agreement import MADE_UP, agree
 from opboost_ops.pipeline.runner.publication import SEEDED
-from opboost_ops.privacy.consent.caps import limits
+from opboost_ops.privacy.consent.compliance import limits
 from opboost_ops.tables.spill.files import replace_text
 
 _NAMESPACE = uuid.UUID("6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b11")

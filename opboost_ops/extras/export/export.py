@@ -10,7 +10,7 @@ from opboost_ops.domain import DomainMap
 from opboost_ops.errors import ConfigError
 from opboost_ops.extras.export.onnx_graph import onnx_model
 from opboost_ops.learning.boosters.trainer import READERS
-from opboost_ops.learning.registry.raw_columns import RawColumn, raw_columns
+from opboost_ops.learning.registry.importance import RawColumn, raw_columns
 from opboost_ops.learning.registry.registry import backend_in, federation_in, model_in
 
 #: The boosters' own take mapped columns, ONNX takes raw ones: docs/adr/0009-boosters-and-export.md.

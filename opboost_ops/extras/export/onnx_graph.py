@@ -16,12 +16,12 @@ import numpy as np
 
 from opboost_ops.config.feature import Fill, canonical
 from opboost_ops.config.federation import Federation
+from opboost_ops.config.resources import require_extra
 from opboost_ops.domain import DomainMap
 from opboost_ops.errors import ConfigError
 from opboost_ops.learning.calibration import highest
-from opboost_ops.learning.decisions import threshold
-from opboost_ops.learning.extras import require_extra
-from opboost_ops.learning.registry.raw_columns import RawColumn, raw_columns
+from opboost_ops.learning.metrics import threshold
+from opboost_ops.learning.registry.importance import RawColumn, raw_columns
 
 _ML = "ai.onnx.ml"
 

@@ -2,6 +2,6 @@
 
 `ranking.rank` ranks mechanisms under a party's caps, `division.divide` divides a total over
 columns, by the `evidence` of a public sample or of declared importances; `designs.channel` makes
-channels to measure; `attacks.leakage` attacks the release that a party would make;
+channels to measure; `leakage.leakage` attacks the release that a party would make;
 `simulation.simulate` and `centralised` compare with training on everything.
 """

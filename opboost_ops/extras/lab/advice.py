@@ -1,24 +1,196 @@
 """`opboost plan --write`: cells and mechanisms that gain most, and a proposal in the file."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from opboost_ops.config.feature import Edges
+from opboost_ops.config.documents import read_yaml
+from opboost_ops.config.feature import Edges, Feature
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_federation
-from opboost_ops.config.yaml_text import read_yaml
-from opboost_ops.domain import quantile_edges
+from opboost_ops.domain import Domain, DomainMap, quantile_edges
 from opboost_ops.extras.datasets.workspace import dump
-from opboost_ops.extras.lab.evidence import of_sample
-from opboost_ops.extras.lab.files import public_numbers
-from opboost_ops.extras.lab.scales import SAMPLED, inside, scales_of
-from opboost_ops.mechanisms import Mechanism
+from opboost_ops.extras.lab.evidence import of_sample, public_numbers
+from opboost_ops.mechanisms import Geometric, Mechanism
+from opboost_ops.mechanisms.geometric import LEAST_EPSILON
 from opboost_ops.privacy.division import Evidence, explained, kept
+from opboost_ops.privacy.edge_charges import edges_loss
+from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.tables.local import read_rows
+
+
+def order_kept(
+    values: np.ndarray,
+    mapping: DomainMap,
+    mechanism: Mechanism,
+    domain: Domain,
+    target: np.ndarray | None = None,
+) -> tuple[float, float]:
+    """Share of raw values' variance that the best guess explains, and that guess's typical error.
+
+    Args:
+        values: Raw values inside the bounds, shape (n,).
+        mapping: How they lie on the domain.
+        mechanism: What releases them.
+        domain: Theirs.
+        target: What is guessed of each row, shape (n,); the raw values when absent.
+    """
+    target = values if target is None else target
+    codes = mapping.encode(values) - domain.lower
+    rows = np.bincount(codes, minlength=domain.size) / len(values)
+    sums = np.bincount(codes, target - target.mean(), minlength=domain.size) / len(values)
+    law = mechanism.channel(domain).probabilities()
+    likely = rows @ law
+    used = likely > 0
+    explained = float(((sums @ law)[used] ** 2 / likely[used]).sum())
+    whole = float(target.var())
+    return (explained / whole if whole else 1.0), math.sqrt(max(whole - explained, 0.0))
+
+
+#: What cells of equal shares of the public rows are called.
+SAMPLED = "edges of this sample"
+
+
+@dataclass(frozen=True)
+class ScaleLine:
+    """A column on one kind of cells.
+
+    Attributes:
+        cells: Which.
+        edges: What their edges cost, which is part of every loss.
+        loss_1: Of a step of the domain.
+        near: A step of equal cells, in the feature's unit.
+        loss_near: Of values so far apart, at worst.
+        loss_whole: Of any two values.
+        narrowest: Width of the narrowest cell, in the feature's unit.
+        kept: Share of the variance of ranks of public rows that the best guess from a released
+            value explains; None without a sample.
+    """
+
+    cells: str
+    edges: float
+    loss_1: float
+    near: float
+    loss_near: float
+    loss_whole: float
+    narrowest: float
+    kept: float | None
+
+
+def scales_of(
+    federation: Federation, party: str, samples: Mapping[str, np.ndarray] | None = None
+) -> dict[str, list[ScaleLine]]:
+    """`compare_scales` of every column of a feature holder that may lie on several kinds of cells.
+
+    Args:
+        federation: As declared.
+        party: The feature holder.
+        samples: Public raw values by feature; then of all numbers with more than two values,
+            otherwise of those with edges.
+    """
+    return {
+        name: compare_scales(federation, party, name, (samples or {}).get(name))
+        for name, feature in federation.parties[party].features.items()
+        if feature.type == "numeric"
+        and feature.bounds is not None
+        and feature.mechanism is not None
+        and (
+            isinstance(feature.scale, Edges)
+            if samples is None
+            else len(np.unique(samples.get(name, ()))) > 2
+        )
+    }
+
+
+def compare_scales(
+    federation: Federation, party: str, name: str, sample: np.ndarray | None = None
+) -> list[ScaleLine]:
+    """The kinds of cells that a column may lie on, at the loss of one step that it has now.
+
+    On its cells as declared a column goes through its own mechanism, on others through the clamped
+    geometric one; with a sample on all cells, so that only these differ. Losses include those of
+    the edges.
+
+    Args:
+        federation: As declared.
+        party: The feature holder.
+        name: Of a numeric feature with bounds and a mechanism.
+        sample: Public raw values, shape (n,).
+    """
+    feature = federation.parties[party].features[name]
+    domain = feature.domain_in(federation.domain.to_domain())
+    assert feature.bounds is not None and feature.mechanism is not None
+    cost = 0.0
+    if (private := feature.private_edges) is not None:
+        cost = float(edges_loss(private, domain).loss[0])
+    total = float(loss_curve(feature.mechanism, domain).loss[0]) + cost
+    maps = {
+        "linear": DomainMap(domain, feature.bounds),
+        "log1p": DomainMap(domain, feature.bounds, "log1p"),
+    }
+    if isinstance(feature.scale, Edges):
+        maps["declared edges" if private is None else "private edges"] = feature.domain_map(domain)
+    declared = feature.scale if isinstance(feature.scale, str) else [*maps][-1]
+    if sample is not None:
+        declared = ""
+        sample = inside(sample, feature)
+        if len(sample) and sample.min() < sample.max():
+            edges_of = quantile_edges(sample, domain.size)
+            maps[SAMPLED] = DomainMap(domain, feature.bounds, "edges", edges_of)
+    ranks = None if sample is None else _ranks(sample)
+    lower, upper = feature.bounds
+    near = (upper - lower) / (domain.size - 1)
+    lines: list[ScaleLine] = []
+    for cells, mapping in maps.items():
+        edges = cost if cells == "private edges" else 0.0
+        epsilon = float(f"{total - edges:.6g}")
+        if not LEAST_EPSILON <= epsilon < float("inf"):
+            continue
+        mechanism = feature.mechanism if cells == declared else Geometric(epsilon=epsilon)
+        losses = [float(loss) + edges for loss in loss_curve(mechanism, domain).loss]
+        ends = mapping.boundaries()
+        steps = _most_steps(np.asarray(ends), near)
+        loss_near = losses[steps - 1] if steps else edges
+        narrowest = min(b - a for a, b in pairwise((lower, *ends, upper)) if b > a)
+        share = None if sample is None else order_kept(sample, mapping, mechanism, domain, ranks)[0]
+        lines.append(
+            ScaleLine(cells, edges, losses[0], near, loss_near, losses[-1], narrowest, share)
+        )
+    return lines
+
+
+def _most_steps(ends: np.ndarray, near: float) -> int:
+    """How many steps of the domain values can be apart that are near in the feature's unit.
+
+    Args:
+        ends: Where cells end, rising, shape (n,); a value at an end lies below it.
+        near: A distance.
+    """
+    # Of two values a hair beyond an end and as far below another as rounding leaves it.
+    reached = np.searchsorted(ends, ends + near * (1 - 1e-9), side="left")
+    return int((reached - np.arange(len(ends))).max(initial=0))
+
+
+def inside(values: np.ndarray, feature: Feature) -> np.ndarray:
+    """Finite values, clipped to a feature's bounds.
+
+    Args:
+        values: Raw, shape (n,).
+        feature: With bounds.
+    """
+    assert feature.bounds is not None
+    return np.asarray(np.clip(values[np.isfinite(values)], *feature.bounds))
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Places of values in their order; equal ones share the middle of theirs."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[inverse.reshape(-1)])
 
 
 def with_best_scales(

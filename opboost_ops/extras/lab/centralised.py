@@ -14,16 +14,16 @@ import polars as pl
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_party, load_site, parse_federation
-from opboost_ops.exchange.encoding import integers
+from opboost_ops.exchange.files import integers
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.store.store import open_store
 from opboost_ops.learning import metrics as scores
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.trainer import Frame, format_of, predict
-from opboost_ops.learning.registry.raw_columns import raw_columns
+from opboost_ops.learning.registry.importance import raw_columns
 from opboost_ops.pipeline.evaluation.tuning_search import with_tuned
 from opboost_ops.pipeline.inputs.raw_blocks import whole_table
-from opboost_ops.pipeline.runner.artifact_sizes import read_artifact
+from opboost_ops.pipeline.runner.facts import read_artifact
 from opboost_ops.pipeline.stage import Context, Home
 from opboost_ops.pipeline.steps.assemble import encode_label, frame_of, model_column
 from opboost_ops.pipeline.steps.train import parameters_of

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from opboost_ops import mechanisms
-from opboost_ops.config.channel_files import table_digest, table_text
+from opboost_ops.config.agreement import table_digest, table_text
 from opboost_ops.config.faults.validation import entry_faults
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError, require_none

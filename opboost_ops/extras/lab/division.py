@@ -11,8 +11,7 @@ from opboost_ops.config.loading import load_federation
 from opboost_ops.config.policy import FeatureRule
 from opboost_ops.errors import ConfigError
 from opboost_ops.extras.lab.advice import with_best_scales
-from opboost_ops.extras.lab.evidence import Request, evidence_for
-from opboost_ops.extras.lab.files import declaration
+from opboost_ops.extras.lab.evidence import Request, declaration, evidence_for
 from opboost_ops.extras.lab.ranking import feature_holder, rules_of
 from opboost_ops.privacy.division import Divider
 from opboost_ops.privacy.loss import end_losses

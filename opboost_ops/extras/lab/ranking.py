@@ -13,11 +13,10 @@ from opboost_ops.config.loading import POLICY, load_federation, load_party, load
 from opboost_ops.config.policy import FeatureRule
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.store.store import open_store
-from opboost_ops.extras.lab.advice import best_by_gain, with_best_scales
-from opboost_ops.extras.lab.files import declaration
-from opboost_ops.extras.lab.scales import ScaleLine, scales_of
+from opboost_ops.extras.lab.advice import ScaleLine, best_by_gain, scales_of, with_best_scales
+from opboost_ops.extras.lab.evidence import declaration
 from opboost_ops.pipeline.inputs import raw_table
-from opboost_ops.pipeline.inputs.sources import borrowed
+from opboost_ops.pipeline.inputs.own_copy import borrowed
 from opboost_ops.pipeline.party.party_sites import party_site_file, site_variable
 from opboost_ops.pipeline.stage import Context, Home
 from opboost_ops.privacy import planner

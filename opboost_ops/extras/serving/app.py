@@ -14,10 +14,10 @@ from collections.abc import AsyncIterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from opboost_ops.config.documents import read_json
 from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
-from opboost_ops.exchange.json_text import read_json
-from opboost_ops.extras.serving.answers import Score
-from opboost_ops.extras.serving.counters import Counters
+from opboost_ops.extras.serving.recording import Counters
+from opboost_ops.extras.serving.rows import Score
 from opboost_ops.extras.serving.scorer import LOOK, Scorer
 from opboost_ops.quality.live import Live
 from opboost_ops.reports.outcomes import Outcomes

@@ -18,18 +18,18 @@ from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError, PolicyError
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.extras.serving import rows as given
-from opboost_ops.extras.serving.answers import STATES
 from opboost_ops.extras.serving.releases import Releases, Run
+from opboost_ops.extras.serving.rows import STATES
 from opboost_ops.learning.boosters.trainer import model_of, predict
 from opboost_ops.learning.metrics import Task
 from opboost_ops.learning.registry.registry import model_in
 from opboost_ops.learning.splits import comparisons
-from opboost_ops.pipeline.evaluation.coverage import COVERAGE, group_codes, group_names
-from opboost_ops.pipeline.evaluation.score_columns import reason_columns, score_columns
+from opboost_ops.pipeline.evaluation.held_out import COVERAGE, group_codes, group_names
+from opboost_ops.pipeline.evaluation.scores import reason_columns, score_columns
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.other_columns import local_columns, needed_elsewhere
 from opboost_ops.pipeline.steps.assemble import own_columns
-from opboost_ops.privacy.forgotten import ForgottenPeople
+from opboost_ops.privacy.people import ForgottenPeople
 from opboost_ops.tables.raw_values import declared_values
 
 _CURRENT, _OLD, _UNKNOWN, _ABSENT, _WITHDRAWN = range(len(STATES))

@@ -14,12 +14,11 @@ from opboost_ops.config.federation import Federation, ScoringMode
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.kinds import kinds_of
-from opboost_ops.learning.registry.registry import Registry, federation_in
-from opboost_ops.learning.registry.scores import DISTRIBUTIONS
+from opboost_ops.learning.registry.registry import DISTRIBUTIONS, Registry, federation_in
 from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.evaluation.gate import maps
 from opboost_ops.pipeline.home import Home
-from opboost_ops.pipeline.inputs.id_digests import DIGESTS, keys_of, tails
+from opboost_ops.pipeline.inputs.common_rows import DIGESTS, keys_of, tails
 from opboost_ops.pipeline.inputs.other_columns import of_cells
 from opboost_ops.pipeline.stage import alignment_key
 from opboost_ops.pipeline.steps.open_rows import members_table, opened_table

@@ -1,4 +1,4 @@
-"""Rows as programs hand them in: the columns that a party's table would have, checked likewise.
+"""Rows as programs hand them in, checked as a party's table is, and the answers that they get.
 
 What a table's check would refuse is refused here too, by column and count: no value is shown.
 """
@@ -7,10 +7,11 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -19,8 +20,94 @@ from opboost_ops.config.feature import Feature
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import ContractError
 from opboost_ops.pipeline.inputs import raw_table
-from opboost_ops.tables.column_types import type_name
+from opboost_ops.tables.columns import type_name
 from opboost_ops.tables.id_recipe import person_ids
+
+#: What became of a party's values of a person: as released; released and older than declared; in
+#: no accepted run; the party lacks the person; the party has left.
+State = Literal["current", "old", "unknown", "absent", "withdrawn"]
+
+#: All of them, so that an array of numbers names them.
+STATES: tuple[State, ...] = ("current", "old", "unknown", "absent", "withdrawn")
+
+
+@dataclass(frozen=True)
+class Partner:
+    """Another party's part in a score.
+
+    Attributes:
+        state: What became of its values.
+        age_days: How old they are; None where there are none.
+        used: Whether the score rests on them; otherwise they count as missing.
+    """
+
+    state: State
+    age_days: float | None
+    used: bool
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One feature's contribution to the raw score, its SHAP value."""
+
+    party: str
+    feature: str
+    contribution: float
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """The largest contributions; with base and rest they add up to the raw score.
+
+    Attributes:
+        named: The largest, largest first.
+        base: The expected raw score.
+        rest: What all other features contribute.
+        raw_score: The sum of all: log odds, a raw class score or the number's own scale.
+    """
+
+    named: tuple[Reason, ...]
+    base: float
+    rest: float
+    raw_score: float
+
+
+@dataclass(frozen=True)
+class Score:
+    """The score of one row, to the bit that of a batch of the same values.
+
+    Attributes:
+        version: The one model version that made it.
+        mode: Of scoring.
+        score: The positive class's probability, the likeliest class's, or a number; None where the
+            row is refused.
+        decision: The class; None in regression.
+        probabilities: By class.
+        uncalibrated: The model's own score, where scores are calibrated.
+        interval: Of a number, where one is declared.
+        partners: By other party; empty in mode ``local``.
+        unseen: Own features whose category no training row had: it counts as missing.
+        refused: Why there is no score: ``forgotten``, ``old``, ``unknown`` or ``withdrawn``; empty
+            if there is.
+        reasons: Where they were asked for.
+    """
+
+    version: str
+    mode: str
+    score: float | None
+    decision: str | int | None
+    probabilities: Mapping[str, float]
+    uncalibrated: float | None
+    interval: tuple[float, float] | None
+    partners: Mapping[str, Partner]
+    unseen: tuple[str, ...]
+    refused: str
+    reasons: Reasons | None
+
+    def document(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return asdict(self)
+
 
 #: Larger whole numbers are no 64-bit float.
 _LARGEST: Any = sys.float_info.max

@@ -16,15 +16,15 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.extras.serving.answers import STATES, Partner, Reason, Reasons, Score
 from opboost_ops.extras.serving.loaded_version import LoadedVersion, Scored
 from opboost_ops.extras.serving.recording import Recorder
 from opboost_ops.extras.serving.releases import accepted_runs
+from opboost_ops.extras.serving.rows import STATES, Partner, Reason, Reasons, Score
 from opboost_ops.learning.registry.registry import Registry, federation_in
-from opboost_ops.pipeline.evaluation.score_columns import CLASS, PROBABILITY, SCORE
-from opboost_ops.pipeline.party.known_keys import scored_under
+from opboost_ops.pipeline.evaluation.scores import CLASS, PROBABILITY, SCORE
+from opboost_ops.pipeline.party.agreement import stopped
 from opboost_ops.pipeline.party.party_sites import federation_file
-from opboost_ops.pipeline.party.taking_part import stopped
+from opboost_ops.pipeline.party.trust import scored_under
 from opboost_ops.pipeline.runner.opening import for_model
 from opboost_ops.privacy.consent.agreements import Agreements
 from opboost_ops.quality.live import Live, live_of

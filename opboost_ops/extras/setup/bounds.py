@@ -10,12 +10,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.config.channel_files import STANDARD
-from opboost_ops.config.yaml_text import read_yaml
+from opboost_ops.config.agreement import STANDARD
+from opboost_ops.config.documents import read_yaml
 from opboost_ops.errors import ConfigError, Fault, require_none
 from opboost_ops.extras.datasets.workspace import dump
 from opboost_ops.extras.setup.columns import mechanism_of_few
-from opboost_ops.reports.display.spreadsheets import csv_text, text_of
+from opboost_ops.reports.display.tables import csv_text, text_of
 
 #: The integers on which protected features are released, unless the federation file is changed.
 DOMAIN = {"lower": 1, "upper": 10}

@@ -9,12 +9,12 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from opboost_ops.config.channel_files import STANDARD_EDGES, read_tables
+from opboost_ops.config.agreement import STANDARD_EDGES, read_tables
+from opboost_ops.config.documents import read_yaml
 from opboost_ops.config.federation import LearningTask
 from opboost_ops.config.loading import POLICY, load_policy
 from opboost_ops.config.public_keys import fingerprint
 from opboost_ops.config.schema import Name
-from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError
 from opboost_ops.extras.datasets.workspace import (
     dump,
@@ -24,12 +24,11 @@ from opboost_ops.extras.datasets.workspace import (
     write_keys,
 )
 from opboost_ops.extras.setup.bounds import DOMAIN, TEMPLATE, write_template
-from opboost_ops.extras.setup.columns import FirstColumns, first_columns
-from opboost_ops.extras.setup.labels import label_entry
+from opboost_ops.extras.setup.columns import FirstColumns, first_columns, label_entry
 from opboost_ops.extras.setup.tables import read_table, require_no_password, require_sound, with_id
 from opboost_ops.mechanisms.parameters import Epsilon
-from opboost_ops.privacy.consent.caps import MONTHS, all_features_limit, limits
-from opboost_ops.tables.names import column_form
+from opboost_ops.privacy.consent.compliance import MONTHS, all_features_limit, limits
+from opboost_ops.tables.columns import column_form
 from opboost_ops.tables.spill.files import replace_text
 
 #: How many times the people of the own table the label holder may ask about in a month, unless the

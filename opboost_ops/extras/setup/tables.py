@@ -13,11 +13,11 @@ from opboost_ops.config.federation import RULES, IdColumn
 from opboost_ops.config.source import ENVIRONMENT, is_source, is_text
 from opboost_ops.errors import ConfigError, ContractError, Fault, require_none
 from opboost_ops.exchange.sealed.ids import Reader
-from opboost_ops.tables.categories import label_values
-from opboost_ops.tables.column_types import Expected, holds_categories, type_name
+from opboost_ops.tables.columns import Expected, holds_categories, type_name
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.id_recipe import person_ids
 from opboost_ops.tables.local import read_local, source_of
+from opboost_ops.tables.raw_values import label_values
 
 #: Parameters of URLs that are secrets: ``password``, ``sslpassword``, ``secret_key``.
 _SECRET = re.compile("password|passwd|secret|token", re.IGNORECASE)

@@ -8,11 +8,17 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from opboost_ops.config.resources import require_extra
 from opboost_ops.errors import ContractError
-from opboost_ops.learning.boosters.frame import Frame, Parameters
-from opboost_ops.learning.boosters.lightgbm_backend import settings_of, stated
-from opboost_ops.learning.boosters.lightgbm_blocks import Blocks, Reference, dataset, narrow
-from opboost_ops.learning.extras import require_extra
+from opboost_ops.learning.boosters.backend import Frame, Parameters
+from opboost_ops.learning.boosters.lightgbm_backend import (
+    Blocks,
+    Reference,
+    dataset,
+    narrow,
+    settings_of,
+    stated,
+)
 
 if TYPE_CHECKING:
     from distributed import Client

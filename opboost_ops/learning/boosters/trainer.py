@@ -3,12 +3,20 @@
 import numpy as np
 
 from opboost_ops.errors import ContractError
-from opboost_ops.learning.boosters.backend import Backend, Model, Reader
-from opboost_ops.learning.boosters.frame import Frame, Parameters, Tell, Trainer, unheard
+from opboost_ops.learning.boosters.backend import (
+    Backend,
+    Frame,
+    Model,
+    Parameters,
+    Reader,
+    Tell,
+    Trainer,
+    unheard,
+)
 from opboost_ops.learning.boosters.lightgbm_backend import LightGBM
 from opboost_ops.learning.boosters.xgboost_backend import XGBoost
 from opboost_ops.learning.private.backend import DPBoost
-from opboost_ops.learning.private.memory import Memory
+from opboost_ops.learning.private.noise import Memory
 
 __all__ = [
     "BACKENDS",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.learning.boosters.frame import (
+from opboost_ops.learning.boosters.backend import (
     HELD_BACK,
     Frame,
     Parameters,

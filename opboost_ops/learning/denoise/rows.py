@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from opboost_ops.learning.boosters.frame import Frame
+from opboost_ops.learning.boosters.backend import Frame
 from opboost_ops.mechanisms.channel import Channel
 
 #: Cells of an own number, of equal shares; a missing value has a code of its own.

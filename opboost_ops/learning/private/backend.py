@@ -5,14 +5,13 @@ from importlib import metadata
 
 import numpy as np
 
-from opboost_ops.learning.boosters.frame import Frame, Parameters, Tell, unheard
+from opboost_ops.learning.boosters.backend import Frame, Parameters, Tell, unheard
 from opboost_ops.learning.boosters.lightgbm_backend import LightGBM
 from opboost_ops.learning.private import noise
-from opboost_ops.learning.private.candidates import Candidates
-from opboost_ops.learning.private.memory import Memory
+from opboost_ops.learning.private.noise import Memory
 from opboost_ops.learning.private.sensitivity import LEAF_UNITS
 from opboost_ops.learning.private.trainer import bounds_of, fit
-from opboost_ops.learning.private.tree import Tree
+from opboost_ops.learning.private.tree import Candidates, Tree
 
 #: Missing values are not treated apart; LightGBM's bit for "default left".
 _NUMERIC = 2

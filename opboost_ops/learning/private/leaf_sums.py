@@ -24,8 +24,8 @@ import numpy as np
 from opboost_ops.errors import ConfigError
 from opboost_ops.learning.federboost.sum_noise import Release, SumNoise, calibrated
 from opboost_ops.learning.metrics import Task
-from opboost_ops.learning.private.candidates import Candidates
 from opboost_ops.learning.private.sensitivity import LEAF_UNITS
+from opboost_ops.learning.private.tree import Candidates
 
 #: A leaf is one bit of 64.
 DEEPEST = 6

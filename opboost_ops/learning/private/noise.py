@@ -4,23 +4,24 @@ Here noise is drawn and not keyed: each training is a new release. What is drawn
 before anything is made from it, so that a retry never draws twice.
 """
 
+import hashlib
+import json
 import math
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, chain
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from opboost_ops.errors import ConfigError
-from opboost_ops.learning.extras import require_extra
-from opboost_ops.learning.private import noise
+from opboost_ops.config.resources import require_extra
+from opboost_ops.errors import ConfigError, ContractError
 
 #: Fixed point of the weights, in bits: they are followed outwards until they are below one unit,
 #: some 15 standard deviations from the mean.
@@ -167,12 +168,12 @@ def skellam(count: int, mean: int) -> np.ndarray:
     Returns:
         int64, shape (count,).
     """
-    law = noise.thresholds(mean)
+    law = thresholds(mean)
     drawn = _poisson(2 * count, law)
     return np.asarray(drawn[:count] - drawn[count:])
 
 
-def _poisson(count: int, law: noise.Thresholds) -> np.ndarray:
+def _poisson(count: int, law: Thresholds) -> np.ndarray:
     high = np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
     reached = np.searchsorted(law.high, high, side="right")
     # Where the upper halves are equal the lower ones decide: once in 2^64 / thresholds draws.
@@ -242,3 +243,52 @@ def _chosen_exactly(below: list[int], factor: Fraction, word: int) -> int:
             return first
         word = (word << 64) | secrets.randbits(64)
         bits, digits = bits + 64, digits + 25
+
+
+class Memory(Protocol):
+    """Where a training stores what it has drawn: lines, each stored whole or not at all."""
+
+    def lines(self) -> list[bytes]:
+        """All lines so far."""
+        ...
+
+    def append(self, line: bytes) -> None:
+        """Store one more; when this returns, it outlives a crash."""
+        ...
+
+
+def digest_of(words: Iterable[bytes], codes: np.ndarray, target: np.ndarray) -> str:
+    """Names a training: what was declared, and its rows.
+
+    Args:
+        words: Declarations.
+        codes: Shape (n, features).
+        target: Scaled labels, shape (n,).
+    """
+    digest = hashlib.sha256()
+    for word in words:
+        digest.update(word)
+    digest.update(target.tobytes())
+    digest.update(codes.tobytes())
+    return digest.hexdigest()
+
+
+def resume(memory: Memory | None, training: str) -> list[dict[str, Any]]:
+    """The lines of an earlier try; none for a training that has not begun.
+
+    Raises:
+        ContractError: The memory is of another training.
+    """
+    lines = [] if memory is None else [json.loads(line) for line in memory.lines()]
+    if lines and lines[0]["training"] != training:
+        raise ContractError(
+            "This run began to train on another frame, and its draws are final.",
+            "Trigger a new run.",
+        )
+    return lines
+
+
+def commit(memory: Memory | None, **facts: object) -> None:
+    """Store one line."""
+    if memory is not None:
+        memory.append(json.dumps(facts, sort_keys=True).encode())

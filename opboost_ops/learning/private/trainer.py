@@ -6,21 +6,11 @@ from fractions import Fraction
 import numpy as np
 
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.learning.boosters.frame import Frame, Parameters, Private, Tell, unheard
-from opboost_ops.learning.private import (
-    budget,
-    noise,
-    noisy_leaves,
-    random_tree,
-    sensitivity,
-    trainer,
-    tree,
-)
-from opboost_ops.learning.private.budget import Spent
-from opboost_ops.learning.private.candidates import Candidates
-from opboost_ops.learning.private.memory import Memory, commit, digest_of, resume
-from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS
-from opboost_ops.learning.private.tree import Tree
+from opboost_ops.learning.boosters.backend import Frame, Parameters, Private, Tell, unheard
+from opboost_ops.learning.private import noise, noisy_leaves, sensitivity, trainer, tree
+from opboost_ops.learning.private.noise import Memory, commit, digest_of, resume
+from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, Spent
+from opboost_ops.learning.private.tree import Candidates, Tree
 
 
 def shares(rate: Fraction, trees: int) -> list[Fraction]:
@@ -111,15 +101,15 @@ def fit(
         return Trained(grown, (), candidates, initial)
     target = sensitivity.scaled(label, bounds_of(parameters))
     key, trees, events = _remembered(memory, parameters, codes, target)
-    rate = budget.exactly(parameters.learning_rate)
+    rate = sensitivity.exactly(parameters.learning_rate)
     # With random splits every tree holds all rows, and is an ensemble of its own.
     together = 1 if private.random else private.trees_per_ensemble
-    spend = budget.tree_budget(private.epsilon, parameters.trees, together)
+    spend = sensitivity.tree_budget(private.epsilon, parameters.trees, together)
     score = np.zeros(len(target))
     for former in trees:
         score += parameters.learning_rate * former.values(codes, candidates)
     begin = 0
-    sizes = budget.ensembles(parameters.trees, together)
+    sizes = sensitivity.ensembles(parameters.trees, together)
     for ensemble, size in enumerate(sizes):
         place = None
         for step in range(size):
@@ -163,7 +153,7 @@ def _next(
     gradients = sensitivity.gradients(score[rows], target[rows])
     if parameters.private.random:
         within = np.clip(gradients, -GRADIENT_UNITS, GRADIENT_UNITS)
-        drawn = random_tree.grow(codes, within, candidates, spend, parameters.depth)
+        drawn = noisy_leaves.grow(codes, within, candidates, spend, parameters.depth)
         return drawn, [Spent(ensemble=place[0], tree=place[1], depth=None, epsilon=str(spend))]
     inside = sensitivity.taking_part(gradients)
     drawn = tree.grow(
@@ -172,11 +162,11 @@ def _next(
         candidates,
         spend,
         parameters.depth,
-        budget.exactly(parameters.private.regularisation),
+        sensitivity.exactly(parameters.private.regularisation),
         sensitivity.gain_range(),
-        sensitivity.leaf_clip(budget.exactly(parameters.learning_rate), place[1]),
+        sensitivity.leaf_clip(sensitivity.exactly(parameters.learning_rate), place[1]),
     )
-    for_leaves, for_depth = budget.parts(spend, parameters.depth)
+    for_leaves, for_depth = sensitivity.parts(spend, parameters.depth)
     costs = [(depth, for_depth) for depth in range(parameters.depth)] + [(None, for_leaves)]
     return drawn, [
         Spent(ensemble=place[0], tree=place[1], depth=depth, epsilon=str(cost))

@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from opboost_ops.config.resources import require_extra
 from opboost_ops.config.site import Site
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.learning.extras import require_extra
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.tables.spill.files import private_folder
 

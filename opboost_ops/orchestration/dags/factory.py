@@ -20,16 +20,15 @@ from airflow.sdk import (  # type: ignore[attr-defined]
     get_parsing_context,
 )
 
-from opboost_ops.config.cron import cron_problem
+from opboost_ops.config.documents import read_yaml
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation
-from opboost_ops.config.yaml_text import read_yaml
+from opboost_ops.config.terms import cron_problem
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.orchestration.dags import tasks
 from opboost_ops.orchestration.dags.admin_dag import admin_dag
 from opboost_ops.orchestration.dags.assets import table_assets, tables_dag
-from opboost_ops.orchestration.dags.documentation import documentation
-from opboost_ops.orchestration.dags.form import scoring_form, training_form
+from opboost_ops.orchestration.dags.documentation import documentation, scoring_form, training_form
 from opboost_ops.orchestration.dags.groups import add_groups, asset, task_defaults, timeout
 from opboost_ops.orchestration.dags.lineage import leave_out, mark
 from opboost_ops.orchestration.dags.notifications import CALLBACKS, late_alert

@@ -14,7 +14,7 @@ from airflow.sdk import Asset, TaskGroup
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.orchestration.dags import tasks
-from opboost_ops.orchestration.dags.descriptions import OPENS, description
+from opboost_ops.orchestration.dags.documentation import OPENS, description
 from opboost_ops.orchestration.dags.notifications import CALLBACKS
 from opboost_ops.orchestration.dags.operators import FormOperator, PartyOperator
 from opboost_ops.pipeline.phases import phases

@@ -23,7 +23,7 @@ from airflow.sdk import (  # type: ignore[attr-defined]
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from opboost_ops.errors import ConfigError
-from opboost_ops.orchestration.dags.failures import RefusedBudget
+from opboost_ops.orchestration.dags.run_notes import RefusedBudget
 
 VARIABLE = "OPBOOST_NOTIFIERS"
 

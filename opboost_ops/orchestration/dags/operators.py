@@ -33,7 +33,7 @@ class StillWaiting(Exception):  # noqa: N818 - no error: it ends a look
     """A task has nothing to do yet, and gives its slot back.
 
     Args:
-        look: What it waits for; see `wait_conditions.LOOKS`.
+        look: What it waits for; see `sensors.LOOKS`.
         arguments: Of that look.
         seconds: Until it looks again, where no triggerer looks for it.
     """

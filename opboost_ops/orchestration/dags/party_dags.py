@@ -10,7 +10,7 @@ from airflow.sdk import DAG, TaskGroup
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.orchestration.dags import sensors
-from opboost_ops.orchestration.dags.descriptions import JOINS, OWN_AIRFLOW
+from opboost_ops.orchestration.dags.documentation import JOINS, OWN_AIRFLOW
 from opboost_ops.orchestration.dags.groups import Lead, add_group, common_of, opens, party_of
 from opboost_ops.orchestration.dags.operators import PartyOperator, StoreSensor
 from opboost_ops.orchestration.dags.run_notes import TAG

@@ -19,9 +19,9 @@ from opboost_ops.errors import (
     of_the_network,
 )
 from opboost_ops.exchange import manifest
-from opboost_ops.orchestration.dags import failures, notifications
-from opboost_ops.orchestration.dags.failures import XCOM_LIMIT, Failed, RefusedBudget, plainly
+from opboost_ops.orchestration.dags import notifications, run_notes
 from opboost_ops.orchestration.dags.operators import StillWaiting
+from opboost_ops.orchestration.dags.run_notes import XCOM_LIMIT, Failed, RefusedBudget, plainly
 from opboost_ops.orchestration.dags.times import missed
 from opboost_ops.orchestration.deployment import capacity, metrics
 from opboost_ops.orchestration.deployment.capacity import form_of
@@ -140,11 +140,11 @@ def look_at_table(party: str, federation: str, purpose: Purpose) -> dict[str, An
     dag_run = get_current_context()["dag_run"]
 
     def work() -> Mapping[str, Any]:
-        from opboost_ops.pipeline.party import table_watch
+        from opboost_ops.pipeline.party import own_table
 
         if late := missed(dag_run):
             return {"skip": late}
-        if table_watch.changed(party, federation, dag_run.run_id, purpose):
+        if own_table.changed(party, federation, dag_run.run_id, purpose):
             return {"changed": True}
         return {"skip": f"the table of {party} is as it was, or there is none"}
 
@@ -250,7 +250,7 @@ def execute(
         name = type(error).__name__
         if of_the_network(error):
             words = f"{what}: the network failed ({name}). It is tried again."
-            failure = failures.NetworkError(words, stage)
+            failure = run_notes.NetworkError(words, stage)
             outcome = "again"
         else:
             failure = Failed(f"{what}: failed unexpectedly ({name}).", "", stage)

@@ -33,7 +33,7 @@ class StoreTrigger(BaseTrigger):
     """Looks until there is something to do.
 
     Args:
-        look: What for; see `wait_conditions.LOOKS`.
+        look: What for; see `sensors.LOOKS`.
         arguments: Of the look. They name parties, runs and artifacts, and hold no secret.
         started: When the run began, in seconds since 1970.
     """
@@ -64,7 +64,7 @@ class StoreTrigger(BaseTrigger):
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
         from opboost_ops.errors import OpBoostError, of_the_network
-        from opboost_ops.orchestration.dags.wait_conditions import LOOKS
+        from opboost_ops.orchestration.dags.sensors import LOOKS
         from opboost_ops.orchestration.settings import adopt_section, use_airflow_secrets
 
         adopt_section()

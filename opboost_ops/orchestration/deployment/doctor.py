@@ -21,8 +21,8 @@ from opboost_ops.learning.boosters.lightgbm_backend import require_lightgbm
 from opboost_ops.orchestration.deployment.capacity import start_problems
 from opboost_ops.orchestration.deployment.installation import PRELOADS
 from opboost_ops.orchestration.settings import adopt_section
-from opboost_ops.pipeline.party.known_store import require_keeps_first
 from opboost_ops.pipeline.party.party_sites import site_variable
+from opboost_ops.pipeline.party.trust import require_keeps_first
 
 #: Versions of Airflow on which the test suite has passed, and the days of the last time.
 TESTED = {"3.3.2": "2026-11-28"}

@@ -5,7 +5,7 @@ from typing import Any
 
 from airflow.sdk import DAG, task
 
-from opboost_ops.orchestration.dags.federation_operators import TrainFederation
+from opboost_ops.orchestration.dags.task_group import TrainFederation
 
 
 @task

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from opboost_ops.orchestration.pages.airflow import TAG
-from opboost_ops.orchestration.pages.airflow_database import answer_of, utc
+from opboost_ops.orchestration.pages.airflow import TAG, answer_of, utc
 
 #: A DAG whose federation file is faulty has this tag besides.
 INVALID = "invalid"

@@ -15,18 +15,15 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.manifest import run_id
 from opboost_ops.orchestration.pages import (
-    aftermath,
     airflow,
     airflow_dags,
-    alarms,
-    documents,
+    answers,
     exchange,
     ledger,
     models,
     quality,
     runs,
     state,
-    statement,
     status,
 )
 from opboost_ops.orchestration.pages.access import (
@@ -204,7 +201,7 @@ def _state_schema() -> Response:
 
 
 def _document(request: Request, name: Annotated[str, Path(max_length=60)]) -> HTMLResponse:
-    content = documents.document(name)
+    content = answers.document(name)
     if content is None:
         raise HTTPException(404)
     base = request.scope.get("root_path", "")
@@ -222,12 +219,12 @@ def _page(name: str, title: str, lead: str) -> Callable[..., Response]:
         query = replace(base_query, run=run or None)
         parts = [part for part in sections(_BUILDERS[name], query) if part.blocks]
         days = name == "ledger"
-        filters = [Filter("run", "Run", "run"), *(statement.fields(query) if days else ())]
+        filters = [Filter("run", "Run", "run"), *(ledger.fields(query) if days else ())]
         if len(names := federations(query)) > 1:
             filters.insert(0, Filter("federation", "Federation", "choice", names))
         if len(mine := parties()) > 1:
             filters.insert(0, Filter("party", "Party", "choice", mine))
-        ways = statement.ways(query) if days and mine else ()
+        ways = ledger.ways(query) if days and mine else ()
         return answer(request, Page(title, lead, parts, filters if mine else [], ways=ways))
 
     return page
@@ -261,10 +258,10 @@ def _run(
         if airflow_run is not None
         else "What the parties of this deployment have of this run."
     )
-    box = alarms.of_run(airflow_run, partial(progress_text, query), _after(airflow_run, query))
+    box = runs.of_run(airflow_run, partial(progress_text, query), _after(airflow_run, query))
     if dag and airflow_run is None:
         box = [Note("muted", "Airflow has no such run: it was deleted, or never began.")]
-    top = [*box, *alarms.ways_of_run(airflow_run, box)]
+    top = [*box, *runs.ways_of_run(airflow_run, box)]
     reply = answer(request, Page(f"Run {run_name}", lead, shown, top=top))
     if airflow_run is not None and airflow_run.state in ("running", "queued") and not query.whole:
         reply.headers["Refresh"] = "10"
@@ -297,10 +294,10 @@ def _after(run: airflow.AirflowRun | None, query: Query) -> tuple[str, ...]:
             due = [
                 schedule.next_run for schedule in airflow_dags.schedules(dags) if schedule.next_run
             ]
-            charges = aftermath.charged(name, run.run, query.party)
-            champion = aftermath.champion_of(name)
+            charges = runs.charged_in_run(name, run.run, query.party)
+            champion = runs.champion_of(name)
             in_use = champion.name if champion else None
-            return aftermath.sentences(charges, in_use, min(due, default=None))
+            return runs.sentences(charges, in_use, min(due, default=None))
     return ()
 
 
@@ -337,7 +334,7 @@ def _report(
     blocks: list[Block] = guarded(partial(quality.report, party, federation, run, boundary))
     title, lead = boundary.replace("_", " "), f"Run {run} of {federation}."
     airflow_run = airflow.named(run, Query(sees_dag).dags(federation))
-    top = [alarms.ways_of_check(airflow_run, party, run, boundary)]
+    top = [runs.ways_of_check(airflow_run, party, run, boundary)]
     back = ("Data quality", "quality")
     return answer(request, Page(title, lead, [Section(party, tuple(blocks))], back=back, top=top))
 

@@ -17,7 +17,7 @@ from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.party_state import agreements_of, open_state
 from opboost_ops.orchestration.pages.access import Query, guarded, has_state
 from opboost_ops.orchestration.pages.artifacts import Place, artifacts
-from opboost_ops.pipeline.party import clock, known_keys
+from opboost_ops.pipeline.party import clock, trust
 from opboost_ops.privacy.consent.agreements import Agreement
 from opboost_ops.reports.audit_log import LogRead, Owner, log_of
 from opboost_ops.reports.display.blocks import (
@@ -225,7 +225,7 @@ def keys_table(site: Site, policy: Policy, wanted: Callable[[str], bool]) -> Tab
         (name, party, *cells)
         for name, agreement in newest.items()
         if wanted(name)
-        for party, spec in known_keys.keys_in(agreement).items()
+        for party, spec in trust.keys_in(agreement).items()
         if party in {site.party, *policy.receivers} or _opens(site.party, agreement)
         for cells in _rows(spec, clock.today())
     ]

@@ -1,19 +1,289 @@
-"""The privacy ledger's page: what a party released, what it cost, and what is left."""
+"""The privacy ledger's pages: what a party released and what is left, and a period's statement."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property
+from urllib.parse import urlencode
 
+from opboost_ops.config.agreement import differences
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
-from opboost_ops.errors import ArtifactError
-from opboost_ops.exchange.party_state import PartyState, open_state
-from opboost_ops.orchestration.pages import statement
-from opboost_ops.orchestration.pages.access import Query, parties
+from opboost_ops.errors import ArtifactError, ContractError
+from opboost_ops.exchange.audit import Action, Entry
+from opboost_ops.exchange.party_state import PartyState, agreements_of, open_state
+from opboost_ops.orchestration.pages.access import Query, guarded, parties
 from opboost_ops.privacy.ledger.entries import Dated
 from opboost_ops.reports import ledger_tables
-from opboost_ops.reports.display.blocks import Block, Cell, Fold, Note, Table, moment
-from opboost_ops.reports.ledger import LedgerView, ledger_of, planned, queries
-from opboost_ops.reports.ledger_figures import history, loss_curves
+from opboost_ops.reports.audit_log import LogRead, log_of
+from opboost_ops.reports.display.blocks import (
+    Block,
+    Cell,
+    Fact,
+    Facts,
+    Fold,
+    Note,
+    Table,
+    moment,
+    number,
+    second,
+)
+from opboost_ops.reports.display.html import Filter
+from opboost_ops.reports.ledger import LedgerView, charged, ledger_of, planned, queries, sum_of
+from opboost_ops.reports.ledger_tables import exact_table, history, loss_curves
+
+#: Days of a period without a first one.
+DAYS = 30
+
+
+@dataclass(frozen=True)
+class Period:
+    """Days in UTC, both ends included."""
+
+    first: date
+    last: date
+
+    @cached_property
+    def begin(self) -> str:
+        """From when on, as ledger and log write it."""
+        return datetime.combine(self.first, time(), UTC).isoformat(timespec="seconds")
+
+    @cached_property
+    def end(self) -> str:
+        """Before when; the first moment that no longer belongs to it."""
+        after = datetime.combine(self.last + timedelta(days=1), time(), UTC)
+        return after.isoformat(timespec="seconds")
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return f"{self.first} to {self.last}"
+
+    def has(self, at: str) -> bool:
+        """True if a moment belongs to it.
+
+        Args:
+            at: In UTC, as ledger and log write it.
+        """
+        return self.begin <= at < self.end
+
+
+def asked_for(query: Query) -> Period:
+    """The period of a question.
+
+    Args:
+        query: What is asked for.
+
+    Raises:
+        ContractError: It names no day, or ends before it begins.
+    """
+    try:
+        last = date.fromisoformat(query.until) if query.until else datetime.now(UTC).date()
+        first = date.fromisoformat(query.since) if query.since else last - timedelta(days=DAYS - 1)
+    except (ValueError, OverflowError):
+        raise ContractError(
+            "A date of this period is invalid.", "Write it as 2026-01-31."
+        ) from None
+    if first > last:
+        raise ContractError("This period ends before it begins.", "Swap the dates.")
+    return Period(first, last)
+
+
+def fields(query: Query) -> tuple[Filter, Filter]:
+    """Fields for its days.
+
+    Args:
+        query: What is asked for.
+    """
+    return (
+        Filter("since", "First day", "date", shown=query.since),
+        Filter("until", "Last day", "date", shown=query.until),
+    )
+
+
+def ways(query: Query) -> list[tuple[str, str]]:
+    """One click to what is asked for most, the last night and three months: text and question.
+
+    Args:
+        query: What is asked for now.
+    """
+    filters = {"party": query.party, "federation": query.federation}
+    filters = {name: value for name, value in filters.items() if value}
+    last = datetime.now(UTC).date()
+    night = {"since": last - timedelta(days=1), "until": last}
+    links = [("Last night", urlencode({**filters, **night}))]
+    for _ in range(3):
+        first = last.replace(day=1)
+        links.append((f"{first:%B %Y}", urlencode({**filters, "since": first, "until": last})))
+        last = first - timedelta(days=1)
+    return links
+
+
+_REFUSALS: frozenset[Action] = frozenset({"refused", "rejected", "act_refused"})
+
+Preamble = tuple[tuple[str, str], ...]
+
+
+def _grown(then: float, now: float) -> float:
+    return now if now == float("inf") else now - then
+
+
+def statement(site: Site, policy: Policy, query: Query) -> list[Block]:
+    """A party's ledger in a period.
+
+    Args:
+        site: The party's.
+        policy: Its policy.
+        query: The period's days, and what the reader may see.
+    """
+    period = asked_for(query)
+    view, log = ledger_of(site, policy), log_of(site)
+    # Budgets are for all federations: a statement of a part of them would say too little.
+    if any(name != "all" and not query.sees(name) for name in view.federations):
+        text = "This statement is of all federations of the party, and you may not see one of them."
+        return [Note("muted", text)]
+    inside = [(at, line) for at, line in view.entries if period.begin <= at < period.end]
+    head = "broken" if log.failure else log.head
+    preamble = (
+        ("party", site.party),
+        ("first day (UTC)", str(period.first)),
+        ("last day (UTC)", str(period.last)),
+        ("audit log, entries", str(log.count)),
+        ("audit log, head", head),
+        ("audit log, verified (UTC)", second(log.at)),
+    )
+    remedy = "`opboost audit show` says where; this statement cannot be compared with it."
+    broken = [] if log.count else [Note("bad", "The audit log is broken, or empty.", remedy)]
+    with open_state(site) as state:
+        guesses = queries(state, policy.alignment, view.federations)
+    return [
+        *broken,
+        _facts(period, view, inside, log),
+        _columns(period, view, inside, preamble),
+        _exact(inside, preamble),
+        *guesses,
+        _decisions([entry for entry in log.decided if period.has(entry.at)], preamble),
+        *guarded(lambda: [agreements_table(site, query)]),
+    ]
+
+
+def _facts(period: Period, view: LedgerView, inside: Sequence[Dated], log: LogRead) -> Facts:
+    then, now = (sum_of(view.before(at)) for at in (period.begin, period.end))
+    runs = {(line.federation, line.run) for _, line in inside if line.run}
+    facts = [
+        Fact("Period (UTC)", period.words, "both days included"),
+        Fact("Runs", f"{len(runs):,}"),
+        Fact("Ledger entries", f"{len(inside):,}", "each is one thing that left, or one release"),
+    ]
+    hint = f"loss, all columns: from {number(then).text} to {number(now).text}, at most"
+    facts.append(Fact("One person was charged", number(_grown(then, now)).text, hint))
+    if spent := view.models_epsilon(period.end):
+        before = view.models_epsilon(period.begin)
+        hint = f"from {before:.3f} to {spent:.3f}, at most"
+        facts.append(Fact("Models: epsilon, a row replaced", f"{spent - before:.3f}", hint))
+    head = "broken" if log.failure else log.head
+    hint = f"{log.count:,} entries, verified {second(log.at)} UTC: {head}"
+    return Facts((*facts, Fact("Audit log's head", head[:16], hint)))
+
+
+def _columns(
+    period: Period, view: LedgerView, inside: Sequence[Dated], preamble: Preamble
+) -> Table:
+    new, until = charged(line for _, line in inside), view.before(period.end)
+    opened = Counter(line.column for _, line in inside if line.artifact == line.release)
+    names = {line.column: (line.feature, line.budget) for line in view.lines}
+    rows = []
+    for column, spent in until.items():
+        feature, budget = names.get(column, (column, None))
+        rows.append(
+            (
+                feature,
+                column,
+                opened[column],
+                float(new.get(column, 0)),
+                float(spent),
+                number(budget),
+            )
+        )
+    heads = ("feature", "raw column", "charges in the period", "loss in the period")
+    ends = ("loss at its end", "budget today")
+    note = "The worst case for one person: each release is charged once, when it opens."
+    empty = "No release had opened by the end of the period."
+    title = "What each column has cost in the period"
+    return Table("statement", title, (*heads, *ends), rows, note, empty, preamble=preamble)
+
+
+def _exact(inside: Sequence[Dated], preamble: Preamble) -> Table:
+    title = "Disclosed exactly in the period, with no epsilon"
+    return replace(exact_table(inside, title), name="told", preamble=preamble)
+
+
+def _decisions(entries: Sequence[Entry], preamble: Preamble) -> Table:
+    rows = [
+        (
+            moment(entry.at),
+            Cell(entry.action.replace("_", " "), state="bad" if entry.action in _REFUSALS else ""),
+            entry.place,
+            entry.party,
+            entry.detail,
+        )
+        for entry in entries
+    ]
+    heads = ("at (UTC)", "what", "where", "party", "detail")
+    note = ", ".join(f"{n} {action}" for action, n in Counter(e.action for e in entries).items())
+    title, empty = "What was decided", "Nothing was decided."
+    return Table("decisions", title, heads, rows, note, empty, preamble=preamble)
+
+
+#: Changes that a line names; `opboost agree` shows all of a new one.
+_NAMED = 6
+
+
+def agreements_table(site: Site, query: Query) -> Table:
+    """All agreements of a party, the newest first.
+
+    Args:
+        site: The party's.
+        query: What is asked for; agreements of what may not be seen are left out.
+    """
+    agreements = agreements_of(site).agreements
+    rows = []
+    for agreement in reversed(agreements):
+        if not query.sees(agreement.federation):
+            continue
+        earlier = [
+            a
+            for a in agreements
+            if a.federation == agreement.federation and a.number < agreement.number
+        ]
+        before = earlier[-1].content.get("federation") if earlier else None
+        changes = differences(before, agreement.content.get("federation")) if earlier else ()
+        names = [path for path, _, _ in changes]
+        more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        what = f"{', '.join(names[:_NAMED])}{more}" if earlier else "all of it: the first"
+        rows.append(
+            (
+                agreement.number,
+                agreement.federation,
+                moment(agreement.at),
+                Cell("stands", state="good")
+                if agreement.withdrawn is None
+                else Cell(f"withdrawn {moment(agreement.withdrawn).text}", state="warn"),
+                Cell(agreement.digest[:16], agreement.digest, title=agreement.digest),
+                Cell(what or "nothing but the software", "; ".join(names) or what),
+            )
+        )
+    return Table(
+        "agreements",
+        "Agreements, all of them",
+        ("number", "federation", "agreed (UTC)", "state", "digest", "what it changed"),
+        rows,
+        "A training run must use the newest one of its federation; `opboost agree` shows what a "
+        "new federation file would change, and what that costs.",
+        "The party has agreed to nothing.",
+    )
+
 
 #: How many entries a page shows.
 _LINES = 20
@@ -28,7 +298,7 @@ def build(site: Site, policy: Policy, query: Query) -> list[Block]:
         query: What is asked for.
     """
     if query.since or query.until:
-        return statement.build(site, policy, query)
+        return statement(site, policy, query)
     view = ledger_of(site, policy)
     with open_state(site) as state:
         return _blocks(state, site, view, policy, query)

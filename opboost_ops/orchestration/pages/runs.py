@@ -1,22 +1,36 @@
-"""The page of one run: all that each party's own pages say of it, in one place."""
+"""The page of one run: how it stands, what to do now, and what each party's own pages say."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cache, partial
 
 from opboost_ops.config.loading import site_of
+from opboost_ops.config.schema import Record
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.orchestration.pages import exchange, ledger, models, quality, scored_runs
+from opboost_ops.orchestration.pages import exchange, ledger, models, quality
 from opboost_ops.orchestration.pages.access import Query, guarded, has_state, parties
-from opboost_ops.orchestration.pages.airflow import Task, ago, lasting, place_of
-from opboost_ops.orchestration.pages.airflow_database import aware
+from opboost_ops.orchestration.pages.airflow import (
+    BUSY,
+    ENDED,
+    AirflowRun,
+    Task,
+    ago,
+    aware,
+    lasting,
+    marked_by,
+    place_of,
+    tasks,
+)
 from opboost_ops.orchestration.pages.models import MODEL
 from opboost_ops.pipeline.party.approval import asked_since
-from opboost_ops.pipeline.phases import stages_in
+from opboost_ops.pipeline.phases import stages_in, tasks_with
+from opboost_ops.pipeline.protocol import STEPS
 from opboost_ops.pipeline.runner import progress
 from opboost_ops.reports.display.blocks import (
     Block,
+    Cell,
     Fact,
     Facts,
     Fold,
@@ -24,10 +38,246 @@ from opboost_ops.reports.display.blocks import (
     Links,
     Note,
     Section,
+    State,
+    Table,
 )
 from opboost_ops.reports.ledger import charged, ledger_of_run, sum_of
-from opboost_ops.reports.ledger_figures import loss_curves
-from opboost_ops.reports.ledger_tables import odds_of, warnings
+from opboost_ops.reports.ledger import charged as charged_by
+from opboost_ops.reports.ledger_tables import loss_curves, odds_of, warnings
+from opboost_ops.reports.versions import Models, Version
+
+GO_ON = (
+    "Fix the cause, then clear the failed task to continue this run. If a table, a file or the "
+    "form has changed, trigger a new run. No release is charged twice."
+)
+
+
+class Charged(Record):
+    """A run's releases at one party, and their cost for a person at worst.
+
+    Attributes:
+        entries: Entries of its ledger, also those without an epsilon.
+        loss: Sum of loss(R - L) over the releases that it has opened; null where it is infinite.
+    """
+
+    entries: int
+    loss: float = 0
+
+
+def charged_in_run(federation: str, run: str, only: str | None) -> dict[str, Charged]:
+    """A run's releases at each party of this deployment whose ledger can be read.
+
+    Args:
+        federation: Name of the federation.
+        run: OpBoost's id of the run.
+        only: The one party that is asked for; all when absent.
+    """
+    charges = {}
+    for party in parties() if only is None else [only]:
+        # The party's own part of the page says what cannot be read.
+        with suppress(OpBoostError, ValueError, OSError):
+            site, _ = site_of(party)
+            if federation not in site.tables or not has_state(site):
+                continue
+            with open_state(site) as state:
+                entries = state.ledger.of_run(federation, run)
+            loss = sum_of(charged_by(entry for _, entry in entries))
+            charges[party] = Charged(entries=len(entries), loss=loss)
+    return charges
+
+
+def champion_of(federation: str) -> Version | None:
+    """The version in use, where a party of this deployment keeps the federation's models.
+
+    Args:
+        federation: Name of the federation.
+    """
+    for party in parties():
+        # The party's own part of the page says what cannot be read.
+        with suppress(OpBoostError, ValueError, OSError):
+            models = Models(site_of(party)[0].models, federation)
+            if models.champion:
+                return models.version(models.champion)
+    return None
+
+
+def sentences(
+    charges: Mapping[str, Charged], champion: str | None, next_run: datetime | None
+) -> tuple[str, ...]:
+    """Say what a run released, what is in use, and when the schedule runs again.
+
+    Args:
+        charges: By party, what the run has released.
+        champion: The version in use; None where there is none, or it is not known here.
+        next_run: When Airflow makes the next run.
+    """
+    released = [
+        f"{party}: {_count(charge)}, loss {charge.loss:.4g} for one person"
+        for party, charge in charges.items()
+        if charge.entries
+    ]
+    idle = [party for party, charge in charges.items() if not charge.entries]
+    lines = [f"Released before it failed: {text}." for text in released]
+    if idle:
+        lines.append(f"Released and charged nothing: {', '.join(idle)}.")
+    if champion is not None:
+        lines.append(f"The champion, version {champion}, stays in use.")
+    when = f"is due at {next_run:%Y-%m-%d %H:%M} UTC" if next_run else "is not scheduled"
+    lines.append(f"The next run {when}.")
+    return tuple(lines)
+
+
+def _count(charge: Charged) -> str:
+    return "1 ledger entry" if charge.entries == 1 else f"{charge.entries:,} ledger entries"
+
+
+#: Failures that are told one by one.
+_TOLD = 4
+
+#: Says how far a task is, in words; nothing where that is not known.
+Far = Callable[[Task], str]
+
+#: How a task stands, by Airflow's words.
+_STATES: dict[str, State] = {"success": "good", "failed": "bad", "upstream_failed": "warn"}
+
+
+def of_run(
+    run: AirflowRun | None, far: Far = lambda _: "", after: Sequence[str] = ()
+) -> list[Block]:
+    """One box: why a run has failed, or how far it is.
+
+    Args:
+        run: The run, as Airflow knows it; None where it does not.
+        far: How far each of its tasks is.
+        after: What else people ask after a failed run.
+    """
+    if run is None:
+        return []
+    instances = tasks(run)
+    failed = [task for task in instances if task.state == "failed"]
+    if who := marked_by(run):
+        links = (("The run in Airflow", run.href),)
+        return [Note("bad", f"{who} marked this run as failed, in Airflow.", GO_ON, after, links)]
+    if failed:
+        return [_failed(run, failed, after)]
+    if run.state in ("running", "queued"):
+        return [_running(run, instances, far)]
+    if run.state == "failed":
+        waited = [task for task in instances if task.state not in ("success", "skipped")]
+        names = ", ".join(task.title for task in waited[:_TOLD]) or "its tasks"
+        return [
+            Note(
+                "bad",
+                f"This run has failed: it timed out before {names} ended.",
+                "See whether the workers of these parties run, then clear the failed tasks.",
+                after,
+                links=(("The run in Airflow", run.href),),
+            )
+        ]
+    if run.state == "success" and instances and all(task.state == "skipped" for task in instances):
+        return [
+            Note(
+                "warn",
+                "Nothing was done in this run: all its tasks were skipped.",
+                "The log of its first task says why.",
+                links=(("The first task and its log", instances[0].href(run)),),
+            )
+        ]
+    return []
+
+
+def ways_of_run(run: AirflowRun | None, box: Sequence[Block] = ()) -> list[Block]:
+    """From a run to its page in Airflow, and to each of its tasks with its log.
+
+    Args:
+        run: The run, as Airflow knows it; None where it does not.
+        box: What stands above, which may lead there already.
+    """
+    if run is None:
+        return []
+    rows = [
+        (
+            Cell(task.title, href=task.href(run)),
+            Cell(task.state.replace("_", " ") or "not begun", state=_STATES.get(task.state, "")),
+            Cell(f"{task.since:%Y-%m-%d %H:%M}" if task.since else ""),
+            ago(task.since, task.ended),
+            Cell(task.failure.problem if task.failure else ""),
+        )
+        for task in tasks(run)
+    ]
+    heads = ("task and its log", "state", "began (UTC)", "took", "what it says")
+    way = ("The run in Airflow", run.href)
+    led = any(isinstance(block, Note) and way in block.links for block in box)
+    return [
+        *(() if led else (Links((way,)),)),
+        Fold("Tasks", (Table("tasks", "Tasks of this run", heads, rows),)),
+    ]
+
+
+def ways_of_check(airflow_run: AirflowRun | None, party: str, run: str, boundary: str) -> Links:
+    """From a check to its run, and to the task that made it.
+
+    Args:
+        airflow_run: The run, as Airflow knows it; None where it does not.
+        party: Whose check it is.
+        run: OpBoost's id of the run.
+        boundary: Of the check.
+    """
+    ways = [(f"Run {run}", f"run?id={run}")]
+    if airflow_run is not None:
+        stages = [s.name for s in STEPS.values() if s.checks and boundary.startswith(s.checks)]
+        places = [(party, task) for stage in stages for task in tasks_with(stage)]
+        mine = [t for t in tasks(airflow_run) if place_of(t.name) in places]
+        ways += [("The task and its log", mine[0].href(airflow_run))] if mine else []
+    return Links(ways)
+
+
+def _failed(run: AirflowRun, failed: Sequence[Task], after: Sequence[str] = ()) -> Note:
+    first = failed[0]
+    failure = first.failure
+    refused = failure is not None and failure.refused
+    what = "was refused by the budget" if refused else "has failed"
+    problem = failure.problem if failure else "Its process ended without a message."
+    others = [f"{task.title}: {task.problem}" for task in failed[1:_TOLD]]
+    if len(failed) > _TOLD:
+        others.append(f"and {len(failed) - _TOLD} more")
+    remedy = failure.remedy if failure else "See its log, and whether its worker still runs."
+    if after or failure is None:
+        remedy = f"{remedy} {GO_ON}".strip()
+    return Note(
+        "bad",
+        f"{first.title} {what}.",
+        remedy,
+        (*_lines(problem), *(f"Also {text}" for text in others), *after),
+        (("The task and its log", first.href(run)), ("The run in Airflow", run.href)),
+    )
+
+
+def _lines(problem: str) -> list[str]:
+    """Of a list of faults each by itself, without its dash."""
+    return [line.strip().removeprefix("- ") for line in problem.splitlines()]
+
+
+def _running(run: AirflowRun, instances: Sequence[Task], far: Far) -> Note:
+    done = sum(task.state in ENDED for task in instances)
+    busy = [task for task in instances if task.state in BUSY]
+    lines = []
+    for task in busy[:_TOLD]:
+        if task.state == "queued":
+            lines.append(
+                f"{task.title} waits for a worker of the queue {task.queue}, {ago(task.since)}"
+            )
+        else:
+            text = f"{task.title}: {task.state.replace('_', ' ')}, {ago(task.since)}"
+            lines.append(": ".join(filter(None, (text, far(task)))))
+    return Note(
+        "",
+        f"This run is under way: {done} of {len(instances)} tasks have ended, "
+        f"after {ago(run.began)}.",
+        "This page refreshes every ten seconds.",
+        lines,
+        (("The run in Airflow", run.href),),
+    )
 
 
 def progress_text(query: Query, task: Task) -> str:
@@ -86,7 +336,7 @@ def _part(party: str, federation: str, query: Query) -> list[Block]:
     entries = cache(partial(exchange.run_entries, party, federation, run))
     blocks = guarded(lambda: _asked(party, federation, run, entries()))
     blocks += guarded(partial(models.run_blocks, party, federation, run))
-    blocks += guarded(partial(scored_runs.run_blocks, party, federation, run))
+    blocks += guarded(partial(models.score_blocks, party, federation, run))
     charged = guarded(partial(_charged, party, federation, query))
     important = [block for block in charged if isinstance(block, Note | Facts)]
     blocks += [Heading("Privacy"), *important] if important else []
@@ -136,7 +386,7 @@ def first(section: Section) -> tuple[bool, str]:
     Args:
         section: A party's part.
     """
-    verdicts = (MODEL, scored_runs.SCORES)
+    verdicts = (MODEL, models.SCORES)
     return not any(
         isinstance(b, Heading) and b.text in verdicts for b in section.blocks
     ), section.party

@@ -13,12 +13,13 @@ from opboost_ops.config.schema import Record
 from opboost_ops.config.site import Site
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.orchestration.pages import aftermath, airflow, airflow_dags
+from opboost_ops.orchestration.pages import airflow, airflow_dags
 from opboost_ops.orchestration.pages.access import Query, federations, has_state, parties
-from opboost_ops.orchestration.pages.airflow_database import aware
+from opboost_ops.orchestration.pages.airflow import aware
+from opboost_ops.orchestration.pages.runs import Charged, charged_in_run
+from opboost_ops.pipeline.party.agreement import stopped
 from opboost_ops.pipeline.party.approval import waits_since
-from opboost_ops.pipeline.party.known_store import folder_fault
-from opboost_ops.pipeline.party.taking_part import stopped
+from opboost_ops.pipeline.party.trust import folder_fault
 from opboost_ops.quality.live import Live, live_of
 from opboost_ops.reports.ledger import ledger_of, left_of, lines_of
 from opboost_ops.reports.outcomes import Outcomes, outcomes_of
@@ -64,7 +65,7 @@ class Run(Record):
     remedies: tuple[str, ...] = ()
     waiting: Mapping[str, float] = Field(default_factory=dict)
     marked_by: str = ""
-    charged: Mapping[str, aftermath.Charged] = Field(default_factory=dict)
+    charged: Mapping[str, Charged] = Field(default_factory=dict)
 
     @property
     def ongoing(self) -> bool:
@@ -290,7 +291,7 @@ def _run(name: str, query: Query, run: airflow.AirflowRun, own: str) -> Run:
             if task.state in airflow.BUSY and task.since is not None
         },
         marked_by=airflow.marked_by(run),
-        charged=aftermath.charged(name, run.run, query.party) if run.state == "failed" else {},
+        charged=charged_in_run(name, run.run, query.party) if run.state == "failed" else {},
     )
 
 

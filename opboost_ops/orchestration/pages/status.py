@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from opboost_ops.orchestration.pages.aftermath import GO_ON, sentences
 from opboost_ops.orchestration.pages.airflow import PURPOSES, AirflowRun, ago, lasting
+from opboost_ops.orchestration.pages.runs import GO_ON, sentences
 from opboost_ops.orchestration.pages.state import Federation, Party, Purpose, Run
 from opboost_ops.reports.display.blocks import (
     Block,

@@ -21,11 +21,11 @@ import pyarrow as pa
 from opboost_ops.config.training import LightGBMTraining
 from opboost_ops.learning import metrics, tuning
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.frame import Frame, Parameters, Stop, folds
-from opboost_ops.learning.boosters.lightgbm_blocks import SAMPLE
+from opboost_ops.learning.boosters.backend import Frame, Parameters, Stop, folds
+from opboost_ops.learning.boosters.lightgbm_backend import SAMPLE
 from opboost_ops.learning.metrics import trial_score
-from opboost_ops.pipeline.cache import baseline_cache, fingerprint, software
 from opboost_ops.pipeline.evaluation.tuning_search import search, with_trial
+from opboost_ops.pipeline.home import baseline_cache, fingerprint, software
 from opboost_ops.pipeline.stage import Context
 from opboost_ops.pipeline.steps.assemble import LABEL, frame_of
 from opboost_ops.pipeline.steps.train import parameters_of

@@ -8,9 +8,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from opboost_ops.config.columns import columns_of
+from opboost_ops.config.columns import EVERYONE, columns_of, shared_columns
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.shared_columns import EVERYONE, shared_columns
 from opboost_ops.learning import metrics
 from opboost_ops.learning.registry.registry import federation_in, has_model, model_in
 from opboost_ops.pipeline.stage import Context

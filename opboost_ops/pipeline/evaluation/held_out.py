@@ -1,4 +1,4 @@
-"""Evaluation of a new model on held-out rows: metrics, its scoring, the gate's decision."""
+"""Evaluation of a new model on held-out rows: metrics, scoring, the gate's decision."""
 
 import hashlib
 import json
@@ -8,14 +8,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.config.scoring import Scoring, ScoringMode
+from opboost_ops.config.training import Scoring, ScoringMode
 from opboost_ops.errors import ContractError
-from opboost_ops.learning import calibration, decisions, metrics
-from opboost_ops.learning.curves import base_rates, curves
-from opboost_ops.learning.distribution import LEAST, grid, held_out_distribution, on_grid
+from opboost_ops.learning import calibration, metrics
+from opboost_ops.learning.distribution import (
+    LEAST,
+    base_rates,
+    curves,
+    grid,
+    held_out_distribution,
+    on_grid,
+)
 from opboost_ops.learning.intervals import Comparison
 from opboost_ops.learning.metrics import Task, all_metrics
-from opboost_ops.learning.private import budget
+from opboost_ops.learning.private import sensitivity
 from opboost_ops.learning.private.metrics import (
     difference_error,
     loss_sum,
@@ -23,19 +29,89 @@ from opboost_ops.learning.private.metrics import (
     noisy_sums,
 )
 from opboost_ops.pipeline.evaluation.baseline import Baseline
-from opboost_ops.pipeline.evaluation.coverage import coverage, metrics_by_group
 from opboost_ops.pipeline.evaluation.gate import gate
 from opboost_ops.pipeline.evaluation.interval_gate import (
     ALONE,
     REFERENCE,
     interval_gate,
     intervals_of,
+    unless_repeated,
 )
-from opboost_ops.pipeline.evaluation.reference import unless_repeated
-from opboost_ops.pipeline.resume_log import ResumeLog
+from opboost_ops.pipeline.home import ResumeLog
 from opboost_ops.pipeline.stage import Context, Outcome
-from opboost_ops.privacy.ledger.model_account import ModelCharge
+from opboost_ops.pipeline.steps.open_rows import members_table
+from opboost_ops.privacy.ledger.budgets import ModelCharge
 from opboost_ops.quality.live import score_profile
+
+#: The column of scores with ``overlap: left``.
+COVERAGE = "coverage"
+
+#: By code: no feature holder has the person, some have, all have.
+GROUPS = ("own", "partial", "complete")
+
+
+def coverage(context: Context, begin: int, count: int) -> np.ndarray:
+    """Codes of `GROUPS` of some rows of the common order, int64, shape (count,).
+
+    Args:
+        context: The label holder's, of a run with ``overlap: left``.
+        begin: The first row.
+        count: How many.
+    """
+    holders = context.federation.feature_holders
+    having = np.zeros(count, dtype=np.int64)
+    for holder in holders:
+        there = context.home.table(members_table(holder)).column("there").slice(begin, count)
+        having += there.to_numpy()
+    return group_codes(having, len(holders))
+
+
+def group_codes(having: np.ndarray, holders: int) -> np.ndarray:
+    """Codes of `GROUPS`, int64, shape (n,).
+
+    Args:
+        having: How many feature holders have each person, shape (n,).
+        holders: How many there are.
+    """
+    return np.where(having == holders, 2, np.minimum(having, 1)).astype(np.int64)
+
+
+def group_names(codes: np.ndarray) -> pa.Array:
+    """Names of `GROUPS`, by code, shape (n,)."""
+    return pa.DictionaryArray.from_arrays(codes, pa.array(GROUPS)).cast(pa.string())
+
+
+def metrics_by_group(
+    task: Task, truth: np.ndarray, predictions: Mapping[str, np.ndarray], codes: np.ndarray
+) -> dict[str, dict[str, Any]]:
+    """Metrics apart for complete, partial and own rows.
+
+    Args:
+        task: What was learnt.
+        truth: Labels of the held-out rows, shape (n,).
+        predictions: For these, by model.
+        codes: Of the same rows, see `coverage`.
+
+    Returns:
+        By name of those groups that have rows: ``rows``, and ``metrics`` by model; these are empty
+        where all rows have one label.
+    """
+    groups: dict[str, dict[str, Any]] = {}
+    for code in reversed(range(len(GROUPS))):
+        here = codes == code
+        if not here.any():
+            continue
+        several = len(np.unique(truth[here])) > 1
+        groups[GROUPS[code]] = {
+            "rows": int(here.sum()),
+            "metrics": {
+                model: metrics.evaluate(task, truth[here], of[here])
+                for model, of in predictions.items()
+                if several
+            },
+        }
+    return groups
+
 
 #: Name of the document, and of the version's file.
 SCORING = "scoring"
@@ -188,7 +264,7 @@ def _scoring_in(
     content: dict[str, Any] = {"rows": len(truth)}
     if task == "regression":
         if scoring.interval is not None:
-            half = decisions.half_width(scoring.interval, truth, prediction)
+            half = metrics.half_width(scoring.interval, truth, prediction)
             content["interval"] = {"level": scoring.interval, "half_width": half}
         return content
     if task == "multiclass":
@@ -204,8 +280,8 @@ def _scoring_in(
             for name, of in (("before", prediction), ("after", honest))
         }
         content["calibration"] = fitted | {"figures": figures}
-    value = decisions.threshold(scoring.cost_ratio)
-    confusion = decisions.confusion(truth, score, value)
+    value = metrics.threshold(scoring.cost_ratio)
+    confusion = metrics.confusion(truth, score, value)
     content["threshold"] = {"value": value, "confusion": confusion}
     return content
 
@@ -248,7 +324,7 @@ def noisy_metrics(
     memory = ResumeLog(context.home, "drawn_metrics.jsonl")
     if not memory.lines():
         sums = [loss_sum(task, truth, predictions[name], bounds) for name in sorted(predictions)]
-        drawn = noisy_sums(task, sums, budget.exactly(epsilon))
+        drawn = noisy_sums(task, sums, sensitivity.exactly(epsilon))
         memory.append(json.dumps({"of": digest.hexdigest(), "sums": drawn}).encode())
     line = json.loads(memory.lines()[0])
     if line["of"] != digest.hexdigest():

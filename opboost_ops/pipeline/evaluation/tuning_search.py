@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from opboost_ops.exchange.rounds.protocol import LOGGER
-from opboost_ops.learning.boosters.frame import Frame, Parameters, Tell, unheard
+from opboost_ops.learning.boosters.backend import Frame, Parameters, Tell, unheard
 from opboost_ops.learning.tuning import FOLDS, metric_of, tune
-from opboost_ops.pipeline.resume_log import ResumeLog
+from opboost_ops.pipeline.home import ResumeLog
 from opboost_ops.pipeline.stage import Home
 
 _LOG = logging.getLogger(LOGGER)

@@ -8,14 +8,18 @@ import pyarrow as pa
 
 from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.federation import Federation, ScoringMode
-from opboost_ops.exchange.encoding import integers
-from opboost_ops.learning import routes
+from opboost_ops.exchange.files import integers
+from opboost_ops.learning import splits
 from opboost_ops.pipeline.inputs import raw_table
-from opboost_ops.pipeline.inputs.domain_integers import domain_integers
 from opboost_ops.pipeline.inputs.raw_blocks import whole_table
-from opboost_ops.pipeline.matching.opened_rows import open_tables
+from opboost_ops.pipeline.inputs.raw_table import domain_integers
 from opboost_ops.pipeline.stage import Context
-from opboost_ops.pipeline.steps.open_rows import members_table, opened_table, routed_rows
+from opboost_ops.pipeline.steps.open_rows import (
+    members_table,
+    open_tables,
+    opened_table,
+    routed_rows,
+)
 from opboost_ops.tables.spill.parts import gather
 
 #: Who asks for other parties' columns in the own table, for the error.
@@ -130,7 +134,7 @@ def of_cells(
             cells_by_name[full] = np.where(there, float(column.domain.lower), np.nan)
             continue
         thresholds = np.asarray(thresholds_of[column.name], dtype=np.float64)
-        inside = routes.stand_ins(np.where(there, cells[column.name], 0), thresholds)
+        inside = splits.stand_ins(np.where(there, cells[column.name], 0), thresholds)
         cells_by_name[full] = np.where(there, inside, np.nan)
     return cells_by_name
 

@@ -13,9 +13,9 @@ from opboost_ops.exchange.party_state import forgotten_of
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.raw_table import declared_columns, raw_names
 from opboost_ops.pipeline.stage import Context
-from opboost_ops.tables.names import found_names
+from opboost_ops.tables.columns import found_names
 from opboost_ops.tables.parquet import FAILURES, polars_frame, unreadable
-from opboost_ops.tables.spill.blocks import blocks_of, rows_of_block
+from opboost_ops.tables.spill.tables import blocks_of, rows_of_block
 
 #: Name of a feature holder's copy of everybody's IDs in a run.
 IDS = "ids"

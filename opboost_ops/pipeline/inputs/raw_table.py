@@ -1,30 +1,34 @@
-"""Reading a party's own Parquet table as declared, with errors that show no cell."""
+"""Reading a party's own Parquet table as declared, as domain integers too; errors show no cell."""
 
 import hashlib
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
+from opboost_ops.config.columns import missing_name
 from opboost_ops.config.feature import Feature, Fill
+from opboost_ops.config.federation import Federation, Label
 from opboost_ops.errors import ContractError
+from opboost_ops.exchange.files import smallest_integers
 from opboost_ops.exchange.party_state import forgotten_of
-from opboost_ops.pipeline.inputs.positive_class import require_positive
 from opboost_ops.pipeline.stage import Context
-from opboost_ops.privacy.forgotten import ForgottenPeople
-from opboost_ops.tables.categories import label_values
-from opboost_ops.tables.column_types import (
+from opboost_ops.privacy.people import ForgottenPeople
+from opboost_ops.tables.columns import (
+    TEXTS,
     common_type,
+    found_names,
     holds_categories,
     holds_numbers,
     require_readable,
     type_name,
 )
-from opboost_ops.tables.names import found_names
 from opboost_ops.tables.parquet import differing, digest_of, files_of, schema_of, unreadable
-from opboost_ops.tables.raw_values import declared_series, declared_values
+from opboost_ops.tables.raw_values import declared_series, declared_values, label_values
 
 
 def declared_columns(context: Context) -> list[str]:
@@ -328,3 +332,101 @@ def empty(context: Context) -> ContractError:
 
 
 _TEXT = (pl.String, pl.Categorical)
+
+
+def domain_integers(federation: Federation, party: str, frame: pl.DataFrame) -> pa.Table:
+    """A feature holder's rows as integers of the declared domains.
+
+    Args:
+        federation: As declared.
+        party: Whose features they are.
+        frame: Raw columns, each a feature.
+
+    Returns:
+        A column for each feature (a category's position for nominal ones) and for each missing
+        bit. Values outside the bounds are clipped.
+
+    Raises:
+        ContractError: A value is missing where no rule for missing values is declared.
+    """
+    domain = federation.domain.to_domain()
+    columns: dict[str, pa.Array] = {}
+    there = set(frame.columns)
+    for name, feature in federation.parties[party].features.items():
+        if name not in there:
+            continue
+        column = frame.get_column(name)
+        values = numbers(column, feature)
+        if not np.isfinite(values).all():
+            raise ContractError(
+                f"{party}.{name} has missing or infinite values.",
+                "Declare `missing: {fill: ...}` for it, or correct the table.",
+            )
+        if feature.type == "nominal":
+            columns[name] = smallest_integers(values.astype(np.int64))
+        else:
+            columns[name] = smallest_integers(feature.domain_map(domain).encode(values))
+        if feature.missing_bit is not None:
+            bits = missing(column).astype(np.int64)
+            columns[missing_name(name)] = smallest_integers(bits)
+    return pa.table(columns)
+
+
+_LOG = logging.getLogger("opboost_ops")
+
+
+def require_positive(context: Context, label: Label, kind: pl.DataType) -> None:
+    """Refuse two text classes of which nobody says which one is positive.
+
+    In alphabetical order "no" comes after "default", and the scores are turned round. A federation
+    that has a model already keeps the order in which that one was trained.
+
+    Args:
+        context: The label holder's, in a training run.
+        label: Its declaration.
+        kind: The column's type.
+
+    Raises:
+        ContractError: The classes are text and undeclared, and there is no model yet.
+    """
+    if not _undeclared(label, kind):
+        return
+    if context.registry.versions():
+        return
+    raise ContractError(
+        f"The label {label.column} holds text, and nothing says which of its two classes is "
+        "positive.",
+        f"Declare label.classes of {context.party} in federation.yaml: both, the positive one "
+        "last.",
+    )
+
+
+def warn_undeclared(context: Context, kind: pl.DataType | None) -> None:
+    """Tell the label holder's people that the order of classes is alphabetical.
+
+    Args:
+        context: The label holder's, in a training run.
+        kind: The label column's type.
+    """
+    label = context.declared.label
+    if label is None or kind is None or not _undeclared(label, kind):
+        return
+    _LOG.warning(
+        "%s: label.classes is not declared; of its two text classes the last in alphabetical order "
+        "is the positive one, as before. Declare both, the positive one last.",
+        context.party,
+    )
+
+
+def positive_of(task: str, classes: list[str | int] | tuple[str | int, ...]) -> str | int | None:
+    """The positive class; None where there is none.
+
+    Args:
+        task: What is learnt.
+        classes: In order.
+    """
+    return classes[1] if task == "binary" and len(classes) == 2 else None
+
+
+def _undeclared(label: Label, kind: pl.DataType) -> bool:
+    return label.task == "binary" and not label.classes and isinstance(kind, TEXTS)

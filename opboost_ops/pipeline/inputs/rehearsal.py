@@ -16,15 +16,14 @@ from opboost_ops.config.federation import Party
 from opboost_ops.errors import Fault, OpBoostError
 from opboost_ops.exchange.sealed.ids import Reader
 from opboost_ops.pipeline.inputs import raw_table
-from opboost_ops.pipeline.inputs.domain_integers import domain_integers
 from opboost_ops.pipeline.inputs.other_columns import local_table
+from opboost_ops.pipeline.inputs.own_copy import borrowed
 from opboost_ops.pipeline.inputs.raw_blocks import blocks, whole_table
-from opboost_ops.pipeline.inputs.raw_table import declared_columns
-from opboost_ops.pipeline.inputs.sources import borrowed
+from opboost_ops.pipeline.inputs.raw_table import declared_columns, domain_integers
 from opboost_ops.pipeline.stage import Context
 from opboost_ops.pipeline.steps.assemble import encode_label, own_columns
 from opboost_ops.pipeline.steps.checks import raw_report
-from opboost_ops.quality.report import Finding
+from opboost_ops.quality.validation import Finding
 
 
 def rehearse(context: Context, folder: Path) -> list[Fault]:
@@ -32,7 +31,7 @@ def rehearse(context: Context, folder: Path) -> list[Fault]:
 
     Args:
         context: The party's, of no run; its purpose says which table. A source is copied before,
-            see `sources.borrowed`.
+            see `own_copy.borrowed`.
         folder: Of the party's ``site.yaml``, where its ``expectations.yaml`` lies.
     """
     try:

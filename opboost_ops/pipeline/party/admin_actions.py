@@ -22,7 +22,7 @@ from opboost_ops.exchange.audit import Action, Entry
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.learning.registry.tracking import record_champion
-from opboost_ops.pipeline.party.taking_part import THROUGH_AIRFLOW, stopped
+from opboost_ops.pipeline.party.agreement import THROUGH_AIRFLOW, stopped
 from opboost_ops.pipeline.runner.disclosures import enter
 from opboost_ops.pipeline.stage import SKIP
 

@@ -17,10 +17,10 @@ from opboost_ops.errors import OpBoostError, PolicyError
 from opboost_ops.exchange.party_state import agreements_of, open_state
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.sealed import month_keys
-from opboost_ops.pipeline.matching.psi_session import EPOCH
-from opboost_ops.pipeline.party import clock, known_keys
+from opboost_ops.pipeline.matching import EPOCH
+from opboost_ops.pipeline.party import clock, trust
+from opboost_ops.pipeline.party.agreement import Stop, stopped
 from opboost_ops.pipeline.party.rollback import rolled_back
-from opboost_ops.pipeline.party.taking_part import Stop, stopped
 from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.privacy.consent.agreements import Agreements
@@ -215,7 +215,7 @@ def reasons_against(party: Publisher, plan: Plan, day: date) -> list[str]:
     # Only an agreed federation has channels that are worth building.
     if not reasons:
         try:
-            policy = known_keys.for_run(party.policy, agreements, plan.federation)
+            policy = trust.for_run(party.policy, agreements, plan.federation)
             require_consent(policy, plan.federation, party.name)
         except PolicyError as error:
             reasons.append(error.problem)
@@ -237,13 +237,13 @@ def _against_agreement(agreements: Agreements, plan: Plan, day: date) -> Iterato
             yield "agreement: the newest one was withdrawn"
             return
         pinned = newest
-        if named is not None and known_keys.alike_but_for_keys(named, newest):
+        if named is not None and trust.alike_but_for_keys(named, newest):
             # Parties agree to a new key one after the other, and runs go on.
             pinned = named
         elif named is None or named.digest != newest.digest:
             yield f"agreement: the plan is not under the newest, number {newest.number}"
     else:
-        scored = known_keys.scored_under(agreements, name, plan.agreement, plan.model)
+        scored = trust.scored_under(agreements, name, plan.agreement, plan.model)
         if scored is None:
             yield (
                 "agreement: the plan is under no agreement in force"
@@ -256,7 +256,7 @@ def _against_agreement(agreements: Agreements, plan: Plan, day: date) -> Iterato
         pinned = former
     if new := fields(pinned.content, plan.federation):
         yield f"differs from agreement {pinned.number} in {', '.join(new)}"
-    yield from known_keys.against_newest(agreements, plan.federation, day)
+    yield from trust.against_newest(agreements, plan.federation, day)
 
 
 def _against_month(month: str) -> Iterator[str]:

@@ -21,7 +21,7 @@ from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.pipeline.home import Home
 from opboost_ops.pipeline.phases import ROUNDS
 from opboost_ops.pipeline.runner.disclosures import announce
-from opboost_ops.pipeline.runner.expected_cost import choices
+from opboost_ops.pipeline.runner.drawing import choices
 from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.privacy.ledger.entries import LedgerEntry
 

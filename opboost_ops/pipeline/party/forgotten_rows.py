@@ -12,7 +12,7 @@ from opboost_ops.exchange.party_state import agreements_of, open_state
 from opboost_ops.exchange.sealed.ids import Reader
 from opboost_ops.pipeline.inputs.own_copy import UNPINNED
 from opboost_ops.pipeline.inputs.raw_blocks import IDS
-from opboost_ops.pipeline.matching.psi_session import POINTS, point_cache
+from opboost_ops.pipeline.matching import POINTS, point_cache
 from opboost_ops.pipeline.stage import COPY, Home
 from opboost_ops.tables.parquet import scan
 from opboost_ops.tables.spill.files import whole_file

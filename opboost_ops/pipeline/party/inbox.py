@@ -10,7 +10,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import BudgetError, ConfigError, OpBoostError, PolicyError
 from opboost_ops.exchange.acceptance import Acceptance, Memory
 from opboost_ops.exchange.audit import Action
-from opboost_ops.exchange.key_files import each
+from opboost_ops.exchange.encryption import each
 from opboost_ops.exchange.manifest import (
     Manifest,
     checkpoint_towards,
@@ -21,10 +21,10 @@ from opboost_ops.exchange.order import MEMORY
 from opboost_ops.exchange.party_state import agreements_of, open_state, reuse_open_state
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.pipeline.party import clock, known_keys
+from opboost_ops.pipeline.party import clock, trust
 from opboost_ops.pipeline.party.admission import admit, refuse_unknown
-from opboost_ops.pipeline.party.known_store import pin_store, require_known_store
 from opboost_ops.pipeline.party.rollback import is_genuine
+from opboost_ops.pipeline.party.trust import pin_store, require_known_store
 from opboost_ops.pipeline.phases import stages_of
 from opboost_ops.pipeline.runner.preflight import require_ready
 from opboost_ops.pipeline.runner.publication import Publisher
@@ -191,7 +191,7 @@ def _keep_checkpoint(party: Publisher, run: Run, manifest: Manifest) -> None:
         return
 
     def genuine(whose: str, checkpoint: Checkpoint) -> bool:
-        keys = known_keys.signed_as(party.site, name, whose, None)
+        keys = trust.signed_as(party.site, name, whose, None)
         return is_genuine(keys, whose, name, holder, checkpoint)
 
     towards = checkpoint_towards(manifest.kind, manifest.about, holder)
@@ -237,8 +237,8 @@ def accepting(
     # Where agreements cannot be read, `admit` refuses the plan, and says so.
     with contextlib.suppress(ConfigError):
         agreements = agreements_of(party.site)
-        former = known_keys.replaced(agreements, federation, label_holder, key)
-        gone = known_keys.revoked(agreements, federation)
+        former = trust.replaced(agreements, federation, label_holder, key)
+        gone = trust.revoked(agreements, federation)
     if party.name == label_holder:
         own_keys = [signer.public for signer in each(party.site.signing_key, Signer.from_file)]
         former = tuple(k for k in (*own_keys, *former) if k not in (key, *gone))

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from opboost_ops.config.documents import read_yaml
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.source import ENVIRONMENT
-from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError
 from opboost_ops.pipeline.runner.fork_server import PROGRAMS, THREADS
 

@@ -15,8 +15,8 @@ from opboost_ops.errors import ConfigError, ContractError, PolicyError
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.mechanisms import noise, private_quantiles
 from opboost_ops.pipeline.inputs import raw_table
+from opboost_ops.pipeline.inputs.own_copy import borrowed
 from opboost_ops.pipeline.inputs.raw_blocks import whole_table
-from opboost_ops.pipeline.inputs.sources import borrowed
 from opboost_ops.pipeline.party import clock
 from opboost_ops.pipeline.runner.publication import SEEDED
 from opboost_ops.pipeline.stage import Context

@@ -13,22 +13,21 @@ from typing import Any
 from uuid import uuid4
 
 from opboost_ops.config.agreement import federation_of, fields
+from opboost_ops.config.documents import read_json
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.exchange.artifact import DOCUMENT
-from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Manifest, reference
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.exchange.plan import parse_plan
 from opboost_ops.exchange.signing import signed_by
 from opboost_ops.exchange.store.store import open_store
 from opboost_ops.pipeline.party import clock
-from opboost_ops.pipeline.party.known_keys import signed_as
-from opboost_ops.pipeline.party.known_store import accept_store
 from opboost_ops.pipeline.party.rollback import Evidence, evidence, own_manifests
-from opboost_ops.pipeline.runner.expected_cost import model_cost
+from opboost_ops.pipeline.party.trust import accept_store, signed_as
+from opboost_ops.pipeline.runner.drawing import model_cost
 from opboost_ops.privacy.declarations import declarations
 from opboost_ops.privacy.edge_charges import (
     content_of,

@@ -25,10 +25,9 @@ from opboost_ops.exchange.manifest import (
 from opboost_ops.exchange.party_state import LostDatabase, PartyState, open_state
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import signed_by
-from opboost_ops.exchange.store.limits import heads_alone
+from opboost_ops.exchange.store.reads import heads_alone
 from opboost_ops.exchange.store.store import Store, open_store
-from opboost_ops.pipeline.party.known_keys import signed_as
-from opboost_ops.pipeline.party.known_store import store_fault
+from opboost_ops.pipeline.party.trust import signed_as, store_fault
 from opboost_ops.privacy.edge_charges import uncharged
 from opboost_ops.privacy.ledger.checkpoints import Checkpoint, signed_bytes
 
@@ -97,7 +96,7 @@ def is_genuine(
     """True if a party has signed a checkpoint.
 
     Args:
-        keys: All that ever signed for the party; see `known_keys.signed_as`.
+        keys: All that ever signed for the party; see `trust.signed_as`.
         party: Whose it would be.
         federation: The federation's name.
         receiver: Towards whom it was given.

@@ -1,9 +1,10 @@
-"""Faults at the parties' sites and in their tables, where one machine may read all."""
+"""Faults at the parties' sites and in their tables, and limits that will stop later runs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,27 +13,89 @@ from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_party
 from opboost_ops.config.site import Site
 from opboost_ops.errors import BudgetError, ConfigError, Fault, OpBoostError
-from opboost_ops.exchange.encryption import key_name, private_key
-from opboost_ops.exchange.key_files import each
+from opboost_ops.exchange.encryption import each, key_name, private_key
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store.store import Store, open_store
 from opboost_ops.learning.registry.tracking import tracking_server
 from opboost_ops.mechanisms import noise
+from opboost_ops.pipeline.inputs.own_copy import borrowed
 from opboost_ops.pipeline.inputs.raw_blocks import blocks
 from opboost_ops.pipeline.inputs.rehearsal import common_people, rehearse, table_fault
-from opboost_ops.pipeline.inputs.sources import borrowed
 from opboost_ops.pipeline.party import agreement, clock
-from opboost_ops.pipeline.party.known_store import require_known_store
 from opboost_ops.pipeline.party.party_sites import site_files
+from opboost_ops.pipeline.party.trust import require_known_store
 from opboost_ops.pipeline.runner import mailboxes
-from opboost_ops.pipeline.runner.expected_cost import require_within
+from opboost_ops.pipeline.runner.drawing import require_within
 from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.pipeline.stage import Context, Home
 from opboost_ops.privacy.consent.agreements import once_agreed
 from opboost_ops.privacy.consent.compliance import require_consent
+from opboost_ops.privacy.declarations import declarations
+from opboost_ops.privacy.ledger.budgets import budget_of
 from opboost_ops.privacy.ledger.database import has_tables
 from opboost_ops.tables.people import PEOPLE
+
+#: The stage at which a party looks ahead: its first.
+STAGE = "check_table"
+
+#: So many days before a key's last day.
+_DAYS = 14
+
+
+def ahead(party: Publisher, federation: Federation) -> Iterator[str]:
+    """Names of notices, from public facts alone.
+
+    Args:
+        party: Who looks ahead.
+        federation: The plan's.
+    """
+    if releases_left(party, federation) == 0:
+        yield "budget_low"
+    today = clock.today()
+    last = last_day(party, federation)
+    if last is not None and last - today <= timedelta(days=_DAYS):
+        yield "key_expires"
+
+
+def releases_left(party: Publisher, federation: Federation) -> int | None:
+    """How many more yearly releases fit into the first budget to end.
+
+    None where no feature with a budget has ``refresh: yearly``: no other release opens by itself.
+
+    Args:
+        party: Whose.
+        federation: The plan's.
+    """
+    declared = declarations(federation, party.name, party.policy, party.site).values()
+    with open_state(party.site) as state:
+        spent = state.releases.spent()
+    left = [
+        max(0, int((Fraction(budget) - spent.get(yearly.column, Fraction(0))) // yearly.loss))
+        for yearly in declared
+        if yearly.refresh == "yearly" and yearly.loss
+        if (budget := budget_of(party.policy, yearly.column)) is not None
+    ]
+    return min(left, default=None)
+
+
+def last_day(party: Publisher, federation: Federation) -> date | None:
+    """The last day on which a party can sign with a key that it has; None if there is none.
+
+    Args:
+        party: Whose.
+        federation: The plan's.
+    """
+    spec = federation.parties[party.name]
+    dates: list[date] = []
+    own_keys = [signer.public for signer in each(party.site.signing_key, Signer.from_file)]
+    if spec.signing_key in own_keys:
+        if spec.signing_key_expires is None:
+            return None
+        dates.append(spec.signing_key_expires)
+    dates += [f.until for f in spec.former_keys if f.use == "signing" and f.key in own_keys]
+    return max(dates, default=None)
+
 
 #: Context and folder of ``site.yaml`` by party.
 Parties = Mapping[str, tuple[Context, Path]]

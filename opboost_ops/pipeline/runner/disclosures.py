@@ -7,9 +7,8 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.learning.federboost.sum_noise import SumNoise
 from opboost_ops.pipeline.runner.publication import Publisher, experiment_of
-from opboost_ops.privacy.ledger.budgets import Budget
+from opboost_ops.privacy.ledger.budgets import Budget, ModelCharge
 from opboost_ops.privacy.ledger.entries import LedgerEntry
-from opboost_ops.privacy.ledger.model_account import ModelCharge
 
 #: Anyone who reads Airflow's pages or a party's summaries.
 EVERYBODY = "everyone who sees the run"

@@ -1,18 +1,129 @@
-"""A run's releases, as a stage takes them: from the party's own ledger, budgets and pins."""
+"""The releases of a run: their cost against the budgets before any work, and what its stages take.
 
-from collections.abc import Mapping
+Whether a run opens a release follows from declarations, days and the ledger, never from a table.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 import numpy as np
 
-from opboost_ops.config.federation import Federation
-from opboost_ops.exchange.party_state import open_state
-from opboost_ops.pipeline.runner.expected_cost import choices
+from opboost_ops.config.federation import Federation, Purpose
+from opboost_ops.exchange.party_state import PartyState, open_state
+from opboost_ops.pipeline.phases import ROUNDS, stages_of
 from opboost_ops.pipeline.runner.publication import SEEDED, Publisher, experiment_of
+from opboost_ops.pipeline.steps.register import sum_noise_of
 from opboost_ops.privacy.declarations import declarations
+from opboost_ops.privacy.edge_charges import require_charged
 from opboost_ops.privacy.ledger.budgets import Budget
-from opboost_ops.privacy.releases import RunRequest, Taken
+from opboost_ops.privacy.ledger.entries import LedgerEntry
+from opboost_ops.privacy.releases import Choice, RunRequest, Taken
+
+#: Name of what has not been made yet.
+_AHEAD = "expected"
+
+
+def require_within(
+    state: PartyState,
+    party: Publisher,
+    federation: Federation,
+    run: str,
+    purpose: Purpose,
+    day: date,
+) -> str:
+    """Refuse a run that would exceed a budget of the party.
+
+    Args:
+        state: The party's.
+        party: Whose budgets.
+        federation: The plan's.
+        run: The run's id.
+        purpose: What it is for.
+        day: The plan's day.
+
+    Returns:
+        The releases that go on although new ones are due, in words; empty if there are none.
+
+    Raises:
+        BudgetError: From public facts alone.
+    """
+    require_charged(state.releases, federation, party.name)
+    stages = stages_of(federation, purpose, party.name)
+    releases = choices(state, party, federation, run, day) if "desensitize" in stages else {}
+    facts: dict[str, Any] = {
+        "federation": federation.name,
+        "run": run,
+        "party": party.name,
+        "receiver": federation.label_holder,
+        "artifact": _AHEAD,
+        "rows": 0,
+    }
+    before = state.ledger.models()
+    # A run that is cleared has been charged for its models.
+    charged = {entry.kind for entry in before if entry.run == run}
+    models = [model for model in _models(federation, stages, facts) if model.kind not in charged]
+    if models:
+        Budget(party.policy).models(before, models)
+    return " ".join(
+        f"{choice.declaration.feature} goes on with its release of {choice.release.opened}: "
+        f"{choice.refused}"
+        for choice in releases.values()
+        if choice.refused and choice.release
+    )
+
+
+def choices(
+    state: PartyState, party: Publisher, federation: Federation, run: str, day: date
+) -> dict[str, Choice]:
+    """The releases that a run of a party uses, by feature.
+
+    Args:
+        state: The party's.
+        party: Whose.
+        federation: The plan's.
+        run: The run's id.
+        day: The plan's day.
+
+    Raises:
+        BudgetError: A new release does not fit, and there is no open one to go on with.
+    """
+    declared = declarations(federation, party.name, party.policy, party.site)
+    used = state.releases.of_run(federation.name, run)
+    if used is not None:
+        return {feature: Choice(declared[feature], release) for feature, release in used.items()}
+    receiver = federation.label_holder
+    return state.releases.choose(declared.values(), receiver, day, Budget(party.policy))
+
+
+def model_cost(federation: Federation) -> dict[str, Any] | None:
+    """The ledger's figures of one private model as declared; None without noise.
+
+    Args:
+        federation: As declared.
+
+    Returns:
+        ``epsilon``, ``curve`` and ``replaced`` of a `LedgerEntry`.
+    """
+    private, noise = federation.training.private, sum_noise_of(federation)
+    if noise is not None:
+        return {"epsilon": noise.curve.epsilon, "curve": noise.curve, "replaced": noise.replaced}
+    if private is None or federation.training.trainer != "dpboost":
+        return None
+    return {"epsilon": private.epsilon, "curve": None, "replaced": None}
+
+
+def _models(
+    federation: Federation, stages: Sequence[str], facts: dict[str, Any]
+) -> Iterator[LedgerEntry]:
+    private = federation.training.private
+    if private is None:
+        return
+    if {ROUNDS, "train"} & set(stages) and (cost := model_cost(federation)) is not None:
+        yield LedgerEntry(**facts, **cost, kind="model", account="model")
+    if {"evaluate", "evaluate_own"} & set(stages) and private.metrics_epsilon is not None:
+        yield LedgerEntry(**facts, kind="metrics", account="model", epsilon=private.metrics_epsilon)
 
 
 @dataclass(frozen=True)

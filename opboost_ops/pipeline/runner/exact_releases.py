@@ -1,9 +1,9 @@
 """Exact releases of a run, without an epsilon: sender, receiver, and what they disclose."""
 
 from opboost_ops.config.federation import Federation
-from opboost_ops.pipeline.disclosures import disclosures
-from opboost_ops.pipeline.party import table_watch
-from opboost_ops.pipeline.runner import mailboxes, private_failures
+from opboost_ops.pipeline.matching import disclosures
+from opboost_ops.pipeline.party import own_table
+from opboost_ops.pipeline.runner import mailboxes, runner
 from opboost_ops.pipeline.runner.disclosures import EVERYBODY
 from opboost_ops.pipeline.steps import (
     announce_champion,
@@ -40,9 +40,9 @@ def exact_releases(federation: Federation) -> list[Exact]:
             releases.append((owner, party, request_routes.DISCLOSES))
             releases.append((party, owner, answer_routes.DISCLOSES))
     for party in federation.parties:
-        releases.append((party, EVERYBODY, private_failures.TABLE.discloses))
+        releases.append((party, EVERYBODY, runner.TABLE.discloses))
         if federation.schedule.on_tables:
-            releases.append((party, EVERYBODY, table_watch.DISCLOSES))
-    releases.append((owner, EVERYBODY, private_failures.COMMON_ROWS.discloses))
+            releases.append((party, EVERYBODY, own_table.DISCLOSES))
+    releases.append((owner, EVERYBODY, runner.COMMON_ROWS.discloses))
     releases.append((owner, EVERYBODY, announce_champion.DISCLOSES))
     return releases

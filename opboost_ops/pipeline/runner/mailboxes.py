@@ -9,17 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
+from opboost_ops.config.columns import shared_columns
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
-from opboost_ops.config.shared_columns import shared_columns
 from opboost_ops.errors import ContractError, PolicyError
 from opboost_ops.exchange.encryption import PrivateKey
 from opboost_ops.exchange.manifest import Manifest
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.exchange.rounds.acceptance import Conversation
-from opboost_ops.exchange.rounds.identity import Identity
 from opboost_ops.exchange.rounds.mailbox import Mailbox
-from opboost_ops.exchange.rounds.protocol import Phase
+from opboost_ops.exchange.rounds.protocol import Identity, Phase
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.learning.federboost.private_federboost import noise_of
 from opboost_ops.learning.private import noise as model_noise
@@ -30,7 +29,7 @@ from opboost_ops.pipeline.runner.disclosures import announce, charge_sums
 from opboost_ops.pipeline.runner.publication import Publisher, experiment_of, standing
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.pipeline.steps.boost import growth_of, patience_of, private_of, settings_of
-from opboost_ops.privacy.ledger.sessions import name_of
+from opboost_ops.privacy.ledger.query_counts import name_of
 from opboost_ops.tables.spill.files import whole_file
 
 

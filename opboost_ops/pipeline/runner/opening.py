@@ -25,12 +25,11 @@ from opboost_ops.learning.boosters import dask_engine
 from opboost_ops.learning.boosters.trainer import READERS, format_of
 from opboost_ops.learning.registry.registry import Registry, backend_in, federation_in
 from opboost_ops.pipeline.evaluation.gate import maps
-from opboost_ops.pipeline.evaluation.reference import reference_of
+from opboost_ops.pipeline.evaluation.interval_gate import reference_of
 from opboost_ops.pipeline.party import clock
 from opboost_ops.pipeline.party.form_values import asked_for, with_form
 from opboost_ops.pipeline.party.inbox import Run, acceptance_of, home_of, keep, note_refused
-from opboost_ops.pipeline.party.known_keys import scored_under
-from opboost_ops.pipeline.party.known_store import pin_store, require_known_store
+from opboost_ops.pipeline.party.trust import pin_store, require_known_store, scored_under
 from opboost_ops.pipeline.runner import facts
 from opboost_ops.pipeline.runner.preflight import require_ready, together
 from opboost_ops.pipeline.runner.publication import Publisher, publish, signer_of

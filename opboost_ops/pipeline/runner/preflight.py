@@ -19,10 +19,10 @@ from opboost_ops.exchange.plan import Plan
 from opboost_ops.learning.boosters.trainer import format_of
 from opboost_ops.learning.private import noise as model_noise
 from opboost_ops.pipeline.party.admission import admit
-from opboost_ops.pipeline.party.known_store import require_known_store
+from opboost_ops.pipeline.party.trust import require_known_store
 from opboost_ops.pipeline.phases import ROUNDS, stages_of
 from opboost_ops.pipeline.runner.disk_space import require_disk_space
-from opboost_ops.pipeline.runner.expected_cost import require_within
+from opboost_ops.pipeline.runner.drawing import require_within
 from opboost_ops.pipeline.runner.facts import FOLDER
 from opboost_ops.pipeline.runner.publication import Publisher, signer_of
 from opboost_ops.pipeline.stage import Home, table_of

@@ -11,16 +11,14 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.audit import Action
-from opboost_ops.exchange.encryption import Envelope
-from opboost_ops.exchange.key_files import each
+from opboost_ops.exchange.encryption import Envelope, each
 from opboost_ops.exchange.manifest import Kind, Manifest, checkpoint_towards, receiver_of
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store.store import Store
 from opboost_ops.mechanisms import noise
-from opboost_ops.pipeline.party.known_keys import signed_as
-from opboost_ops.pipeline.party.known_store import store_fault
 from opboost_ops.pipeline.party.rollback import KINDS, signed_checkpoints
+from opboost_ops.pipeline.party.trust import signed_as, store_fault
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.privacy.ledger.checkpoints import Standing, signed_bytes
 from opboost_ops.privacy.ledger.entries import Ledger, LedgerEntry

@@ -26,6 +26,10 @@ opboost_ops.errors.ContractError: The table of bank cannot be used in this run. 
 Traceback (most recent call last):
     ...
 opboost_ops.errors.ConfigError: bank (feature_holder) has no stage train in a train run.
+
+A feature holder's failures tell of its table, and the label holder's, once it has opened rows, of
+the people whom all have. That a task failed is seen by everybody; this is all that they see, and
+the party's ledger has one entry a run of it, written before it can be told.
 """
 
 import contextlib
@@ -33,30 +37,34 @@ import logging
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from polars.exceptions import PanicException
 
+from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import (
     BudgetError,
     ConfigError,
     ContractError,
     OpBoostError,
+    SetupError,
     is_disk_full,
 )
 from opboost_ops.exchange.acceptance import Keys
 from opboost_ops.exchange.encryption import private_key
-from opboost_ops.exchange.party_state import agreements_of, reuse_open_state
+from opboost_ops.exchange.party_state import agreements_of, open_state, reuse_open_state
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.rounds.mailbox import Mailbox
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store.store import open_store
 from opboost_ops.pipeline import redaction
 from opboost_ops.pipeline.catalogue import STAGES
-from opboost_ops.pipeline.party import approval, clock, known_keys, upcoming_limits
+from opboost_ops.pipeline.home import Home
+from opboost_ops.pipeline.party import approval, clock, site_faults, trust
 from opboost_ops.pipeline.party.admission import require_not_stopped
 from opboost_ops.pipeline.party.inbox import (
     Run,
@@ -68,13 +76,115 @@ from opboost_ops.pipeline.party.inbox import (
 )
 from opboost_ops.pipeline.phases import stages_of
 from opboost_ops.pipeline.protocol import STEPS
+from opboost_ops.pipeline.redaction import follows_opening
 from opboost_ops.pipeline.runner import facts, progress
 from opboost_ops.pipeline.runner.disclosures import announce, charge_model
 from opboost_ops.pipeline.runner.drawing import RunReleases
 from opboost_ops.pipeline.runner.mailboxes import close_mailbox, forget_session, open_mailbox
-from opboost_ops.pipeline.runner.private_failures import redact_failure, subject_of
 from opboost_ops.pipeline.runner.publication import Published, Publisher, publish, signer_of
 from opboost_ops.pipeline.stage import Context, Outcome
+
+#: Where a run's home keeps why it failed, for the party's own people.
+REASON = "errors/reason.txt"
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """The subject of a stage's failures.
+
+    Attributes:
+        name: Of the ledger's entry.
+        discloses: What the entry says.
+        problem: The public message.
+    """
+
+    name: str
+    discloses: str
+    problem: str
+
+
+TABLE = _Subject(
+    "check_table",
+    "whether this run could use the party's table, and if not, in which task it stopped",
+    "The table of {} cannot be used in this run.",
+)
+COMMON_ROWS = _Subject(
+    "open_rows",
+    "whether this run had enough usable common rows, and if not, in which task it stopped",
+    "This run does not have enough usable common rows at {}.",
+)
+
+
+def subject_of(context: Context, stage: str) -> _Subject:
+    """Return the subject of a stage's failures.
+
+    Args:
+        context: The stage's.
+        stage: Its name.
+    """
+    return COMMON_ROWS if follows_opening(context, stage) else TABLE
+
+
+def is_private(federation: Federation, party: str, subject: _Subject) -> bool:
+    """True if the reason of a party's failure stays at home.
+
+    Before it opens rows, a label holder's failures tell of its own table alone, and it reports
+    them; so do parties of horizontal learning.
+
+    Args:
+        federation: As declared.
+        party: Its name.
+        subject: What the failure tells of.
+    """
+    return subject is COMMON_ROWS or party in federation.feature_holders
+
+
+def redact_failure(context: Context, stage: str, error: Exception) -> Exception:
+    """Replace a failure that depends on private rows by one message, and keep its reason at home.
+
+    Failures by files, keys, clocks, stores, policies, budgets and artifacts of others are public.
+
+    Args:
+        context: The stage's.
+        stage: Its name.
+        error: The failure, which is being handled.
+
+    Returns:
+        The same error where it is public; otherwise one in the same words, whatever the reason.
+    """
+    subject = subject_of(context, stage)
+    if not is_private(context.federation, context.party, subject) or _is_public(error):
+        return error
+    text = str(error) if isinstance(error, OpBoostError) else traceback.format_exc()
+    _keep(context.home, f"{stage}: {text}\n{_charged(context)}")
+    place = f"{context.federation.name}/{context.run}/{REASON}"
+    return ContractError(
+        subject.problem.format(context.party),
+        f"Its own people find the reason in {place} in its home folder.",
+    )
+
+
+def _charged(context: Context) -> str:
+    """The run's charges in the party's ledger, in a sentence."""
+    with open_state(context.site) as state:
+        entries = [entry for _, entry in state.ledger.of_run(context.federation.name, context.run)]
+    features = sorted({entry.feature or "" for entry in entries if entry.kind == "release"})
+    if not features:
+        return "This run has charged no release."
+    return f"This run has charged releases of {', '.join(features)}."
+
+
+def _is_public(error: Exception) -> bool:
+    if isinstance(error, OpBoostError):
+        return isinstance(error, SetupError) or not isinstance(error, ContractError)
+    return isinstance(error, ConnectionError | TimeoutError) or is_disk_full(error)
+
+
+def _keep(home: Home, reason: str) -> None:
+    # On a full disk there is no room for the reason, either.
+    with suppress(OSError):
+        home.write(REASON, f"{reason}\n".encode())
+
 
 _LOG = logging.getLogger("opboost_ops")
 
@@ -148,7 +258,7 @@ def _run_stage(
     acceptance, plan = accept_plan(party, run, stage)
     federation = acceptance.federation
     agreements = agreements_of(party.site)
-    party = replace(party, policy=known_keys.for_run(party.policy, agreements, federation))
+    party = replace(party, policy=trust.for_run(party.policy, agreements, federation))
     role = federation.parties[party.name].role
     purpose = acceptance.plan.purpose
     stages = stages_of(federation, purpose, party.name)
@@ -216,7 +326,7 @@ def _run_stage(
     for draft, digest in zip(outcome.drafts, digests, strict=True):
         acceptance.published(draft, digest)
     keep(acceptance, context.home)
-    ahead = upcoming_limits.ahead(party, federation) if stage == upcoming_limits.STAGE else ()
+    ahead = site_faults.ahead(party, federation) if stage == site_faults.STAGE else ()
     for name in (*outcome.notices, *ahead):
         notice(name)
     spent = {"quality_seconds": 0.0, "quality_processor_seconds": 0.0, **outcome.spent}

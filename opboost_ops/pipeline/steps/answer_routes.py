@@ -10,12 +10,12 @@ import pyarrow as pa
 from opboost_ops.config.columns import Column
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Draft
-from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
-from opboost_ops.exchange.sealed.row_formats import Rows
-from opboost_ops.learning import routes
+from opboost_ops.exchange.files import narrow_integers, smallest_integers
+from opboost_ops.exchange.sealed.sealing import Rows
+from opboost_ops.learning import splits
 from opboost_ops.pipeline.inputs import own_copy
 from opboost_ops.pipeline.inputs.holdout import held_out_rows
-from opboost_ops.pipeline.matching.psi_session import session_of
+from opboost_ops.pipeline.matching import session_of
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.desensitize import PINNED, RECORDED
 from opboost_ops.pipeline.steps.seal import sealed_table
@@ -88,7 +88,7 @@ def _answered(
     def blocks() -> Iterator[np.ndarray]:
         for rows in slices(len(values)):
             block = values[rows] if column.bit is None else values[rows] == column.bit
-            cells = routes.cells(block.astype(np.int64), edges)
+            cells = splits.cells(block.astype(np.int64), edges)
             yield cells if rows_in is None else np.where(rows_in[rows], cells, 0)
 
     return smallest_integers(scratch.filled(len(values), kind, blocks()), scratch)

@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 from opboost_ops.config.feature import Feature, Fill, canonical
 from opboost_ops.config.federation import Federation, Label
 from opboost_ops.errors import ContractError
-from opboost_ops.exchange.encoding import narrow_integers
+from opboost_ops.exchange.files import narrow_integers
 from opboost_ops.learning.boosters.trainer import Frame
-from opboost_ops.learning.registry.raw_columns import RawColumn
+from opboost_ops.learning.registry.importance import RawColumn
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.common_rows import CommonRows
-from opboost_ops.pipeline.inputs.weights import (
+from opboost_ops.pipeline.inputs.holdout import (
     WEIGHT,
     require_labels,
     require_moderate,
@@ -25,9 +25,9 @@ from opboost_ops.pipeline.inputs.weights import (
 )
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.open_rows import opened_table
-from opboost_ops.tables.categories import class_values, require_plausible
+from opboost_ops.tables.raw_values import class_values, require_plausible
 from opboost_ops.tables.spill.arrays import slices
-from opboost_ops.tables.spill.blocks import join_blocks
+from opboost_ops.tables.spill.tables import join_blocks
 
 LABEL = "label"
 

@@ -6,11 +6,11 @@ import time
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.config.faults.private import honest_of, sum_privacy_of
+from opboost_ops.config.columns import shared_columns
+from opboost_ops.config.faults.training import honest_of, sum_privacy_of
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.shared_columns import shared_columns
 from opboost_ops.config.training import FederBoostTraining
-from opboost_ops.exchange.encoding import integers
+from opboost_ops.exchange.files import integers
 from opboost_ops.exchange.rounds.protocol import LOGGER, Round
 from opboost_ops.learning.federboost import federboost
 from opboost_ops.learning.federboost.federboost import Settings

@@ -13,7 +13,7 @@ from opboost_ops.pipeline.steps.checks import report_files
 from opboost_ops.quality import drift
 from opboost_ops.quality.drift import Profile
 from opboost_ops.quality.live import PROFILES, columns_of
-from opboost_ops.tables.spill.blocks import rows_of_block
+from opboost_ops.tables.spill.tables import rows_of_block
 
 #: Of new rows, the columns' counts in the bins of training.
 COUNTS = "column_counts"

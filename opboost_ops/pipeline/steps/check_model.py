@@ -15,7 +15,7 @@ from opboost_ops.pipeline.steps.checks import check, domains_of
 from opboost_ops.pipeline.steps.materialise import materialised_model
 from opboost_ops.quality import suites
 from opboost_ops.tables.spill.arrays import slices
-from opboost_ops.tables.spill.blocks import rows_of_block
+from opboost_ops.tables.spill.tables import rows_of_block
 
 #: In the home: what the model predicts of the held-out rows, which `evaluate` reads.
 _PREDICTION = "checked_prediction"

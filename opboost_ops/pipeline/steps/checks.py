@@ -13,20 +13,19 @@ from opboost_ops.config.loading import site_file
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
 from opboost_ops.pipeline import redaction
-from opboost_ops.pipeline.evaluation.score_columns import PROBABILITY
-from opboost_ops.pipeline.inputs import own_copy, raw_table, sources
-from opboost_ops.pipeline.inputs.positive_class import warn_undeclared
+from opboost_ops.pipeline.evaluation.scores import PROBABILITY
+from opboost_ops.pipeline.inputs import own_copy, raw_table
+from opboost_ops.pipeline.inputs.holdout import require_trainable
 from opboost_ops.pipeline.inputs.raw_blocks import blocks, whole_table
-from opboost_ops.pipeline.inputs.weights import require_trainable
+from opboost_ops.pipeline.inputs.raw_table import warn_undeclared
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.quality import suites
-from opboost_ops.quality.checks import run_suite
-from opboost_ops.quality.report import Report
-from opboost_ops.quality.tightening import tightened
+from opboost_ops.quality.checks import run_suite, tightened
+from opboost_ops.quality.validation import Report
 from opboost_ops.reports.checks import report_blocks
 from opboost_ops.reports.display.html import document_html
-from opboost_ops.tables.categories import must_be_plausible, require_plausible
-from opboost_ops.tables.spill.blocks import Blocks
+from opboost_ops.tables.raw_values import must_be_plausible, require_plausible
+from opboost_ops.tables.spill.tables import Blocks
 
 
 def check_table(context: Context) -> Outcome:
@@ -34,7 +33,7 @@ def check_table(context: Context) -> Outcome:
     if "desensitize" in context.stages:
         own_copy.take(context)
         return _check_unpinned(context)
-    sources.take(context)
+    own_copy.copy_table(context)
     before = raw_table.fingerprint(context)
     require_trainable(context)
     table = _RawTable(context)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
+from opboost_ops.exchange.files import narrow_integers, smallest_integers
 from opboost_ops.pipeline.inputs import own_copy
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.preprocess import PREPROCESSED

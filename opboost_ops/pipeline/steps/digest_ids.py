@@ -3,17 +3,15 @@
 import pyarrow as pa
 
 from opboost_ops.exchange.artifact import Draft
-from opboost_ops.exchange.encoding import smallest_integers
-from opboost_ops.exchange.points import Layout
-from opboost_ops.exchange.sealed import sealing, shares
+from opboost_ops.exchange.contents import Layout
+from opboost_ops.exchange.files import smallest_integers
+from opboost_ops.exchange.sealed import sealing, zero_shares
+from opboost_ops.exchange.sealed.ids import TAG
 from opboost_ops.exchange.sealed.parts import Sent, part_count
-from opboost_ops.exchange.sealed.tags import TAG
-from opboost_ops.pipeline.disclosures import SHARES
 from opboost_ops.pipeline.inputs import raw_table
-from opboost_ops.pipeline.inputs.id_digests import DIGESTS, ORDER, binary, rising_ids
-from opboost_ops.pipeline.inputs.least_rows import require_rows
-from opboost_ops.pipeline.matching.own_points import own_points, pair_keys
-from opboost_ops.pipeline.matching.psi_session import Session, session_of
+from opboost_ops.pipeline.inputs.common_rows import DIGESTS, ORDER, binary, rising_ids
+from opboost_ops.pipeline.inputs.holdout import require_rows
+from opboost_ops.pipeline.matching import SHARES, Session, own_points, pair_keys, session_of
 from opboost_ops.pipeline.stage import Context, Outcome
 
 
@@ -53,7 +51,7 @@ def _shares(context: Context, session: Session) -> Draft:
     points = own_points(context, session)
     people: list[int] = []
     numbers: list[int] = []
-    for layout in shares.layouts(
+    for layout in zero_shares.layouts(
         context.home.scratch,
         ((messages, points[rows]) for messages, rows in session.everybody()),
         count,

@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from opboost_ops.config.shared_columns import shared_columns
+from opboost_ops.config.columns import shared_columns
 from opboost_ops.errors import ContractError
-from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
+from opboost_ops.exchange.files import narrow_integers, smallest_integers
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.holdout import held_out_in
 from opboost_ops.pipeline.inputs.raw_blocks import blocks

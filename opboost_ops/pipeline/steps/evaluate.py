@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.config.federation import ScoringMode
-from opboost_ops.exchange.encoding import integers
+from opboost_ops.exchange.files import integers
 from opboost_ops.learning.boosters.trainer import model_of, predict
 from opboost_ops.pipeline.evaluation.baseline import baseline
 from opboost_ops.pipeline.evaluation.gate import comparable_reference

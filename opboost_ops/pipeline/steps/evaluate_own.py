@@ -12,8 +12,7 @@ from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pipeline.evaluation.baseline import Baseline
 from opboost_ops.pipeline.evaluation.gate import comparable_reference
 from opboost_ops.pipeline.evaluation.held_out import judge
-from opboost_ops.pipeline.evaluation.interval_gate import DISCLOSES
-from opboost_ops.pipeline.evaluation.reference import reference_of
+from opboost_ops.pipeline.evaluation.interval_gate import DISCLOSES, reference_of
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.assemble import LABEL, frame_of
 from opboost_ops.pipeline.steps.boost import model_text, rows_of, settings_of

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ArtifactError
-from opboost_ops.learning import routes, splits
+from opboost_ops.learning import splits
 from opboost_ops.learning.boosters.trainer import format_of
 from opboost_ops.pipeline import redaction
 from opboost_ops.pipeline.stage import Context, Outcome
@@ -117,7 +117,7 @@ def _in_values(
                 # A value is at most a threshold where its rank is at most the threshold's.
                 mine = some.column(name).fill_null(0).to_numpy()
                 places = np.searchsorted(ranks, mine, side="left")
-                values = routes.stand_ins(places, thresholds)
+                values = splits.stand_ins(places, thresholds)
             columns[name] = pa.array(np.where(there, values, np.nan))
         yield pa.table(columns)
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
+from opboost_ops.exchange.files import narrow_integers, smallest_integers
 from opboost_ops.pipeline.inputs import own_copy
-from opboost_ops.pipeline.inputs.domain_integers import domain_integers
+from opboost_ops.pipeline.inputs.raw_table import domain_integers
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.privacy.declarations import smallest
 from opboost_ops.tables.spill.arrays import release_memory

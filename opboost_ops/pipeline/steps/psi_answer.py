@@ -13,8 +13,7 @@ from opboost_ops.exchange.sealed.curve import POINT
 from opboost_ops.exchange.sealed.engine import BLOCK
 from opboost_ops.exchange.sealed.parts import Sent
 from opboost_ops.exchange.store.places import require_room
-from opboost_ops.pipeline.disclosures import answered
-from opboost_ops.pipeline.matching.psi_session import session_of
+from opboost_ops.pipeline.matching import answered, session_of
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.privacy.consent.compliance import require_consent, require_queries_allowed
 from opboost_ops.privacy.ledger.query_counts import QueryCount, Question

@@ -4,12 +4,11 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.exchange.artifact import Draft
-from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
+from opboost_ops.exchange.files import narrow_integers, smallest_integers
 from opboost_ops.exchange.sealed import oprf
 from opboost_ops.exchange.sealed.curve import POINT
 from opboost_ops.exchange.sealed.parts import Sent, part_count
-from opboost_ops.pipeline.disclosures import QUERY
-from opboost_ops.pipeline.matching.psi_session import Session, session_of
+from opboost_ops.pipeline.matching import QUERY, Session, session_of
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.tables.spill.arrays import release_memory
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.config.columns import Column
-from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
+from opboost_ops.exchange.files import narrow_integers, smallest_integers
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.tables.spill.arrays import Scratch, slices
 

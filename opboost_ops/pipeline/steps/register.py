@@ -3,8 +3,14 @@
 import json
 import logging
 
+from opboost_ops.config.federation import Federation
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.learning.boosters.trainer import model_of
+from opboost_ops.learning.federboost.private_federboost import noise_of
+from opboost_ops.learning.federboost.sum_noise import SumNoise
+from opboost_ops.learning.private import noisy_leaves
 from opboost_ops.learning.registry.card import make_card
+from opboost_ops.learning.registry.card_words import Promise
 from opboost_ops.learning.registry.importance import (
     Importance,
     ImportanceLine,
@@ -12,16 +18,76 @@ from opboost_ops.learning.registry.importance import (
     rows_for,
 )
 from opboost_ops.learning.registry.registry import Registry
-from opboost_ops.pipeline.cache import fingerprint, importance_cache, software
 from opboost_ops.pipeline.evaluation.held_out import SCORING
-from opboost_ops.pipeline.evaluation.promise import promise_of
-from opboost_ops.pipeline.evaluation.reference import declaration_files
+from opboost_ops.pipeline.evaluation.interval_gate import declaration_files
 from opboost_ops.pipeline.evaluation.tuning_search import TUNED
+from opboost_ops.pipeline.home import fingerprint, importance_cache, software
 from opboost_ops.pipeline.redaction import WORDS
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.assemble import frame_of
+from opboost_ops.pipeline.steps.boost import private_of, settings_of
 from opboost_ops.pipeline.steps.materialise import materialised_model, model_file
+from opboost_ops.pipeline.steps.train import parameters_of
+from opboost_ops.privacy.ledger.budgets import more_such
 from opboost_ops.reports.version_page import card_page
+
+
+def promise_of(context: Context) -> Promise | None:
+    """The promise of this run's model; None where it is not differentially private.
+
+    Args:
+        context: Of the party that registers the model, whose ledger has charged it.
+    """
+    private = context.federation.training.private
+    if private is None:
+        return None
+    noise = sum_noise_of(context.federation)
+    replaced = 2 * private.epsilon if noise is None else noise.replaced.epsilon
+    return Promise(replaced, _left(context), sum_guarantee(context.federation))
+
+
+def sum_noise_of(federation: Federation) -> SumNoise | None:
+    """The noise on the sums of a private training as declared; None without a delta.
+
+    Args:
+        federation: As declared.
+    """
+    training = federation.training
+    if (sums := private_of(federation)) is not None:
+        return noise_of(settings_of(federation), sums)
+    if training.private is None or training.trainer != "dpboost":
+        return None
+    label = federation.label
+    assert label is not None
+    parameters = parameters_of(training, label.task, label.classes or (), label.bounds)
+    return noisy_leaves.noise_of(parameters)
+
+
+def sum_guarantee(federation: Federation) -> str:
+    """The guarantee of horizontal learning from noisy sums in words; empty for all else.
+
+    Args:
+        federation: As declared.
+    """
+    if private_of(federation) is None:
+        return ""
+    noise = sum_noise_of(federation)
+    assert noise is not None
+    return noise.guarantee(len(federation.parties))
+
+
+def _left(context: Context) -> str:
+    budget = context.policy.model_budget
+    if budget is None:
+        return ""
+    with open_state(context.site) as state:
+        more = more_such(state.ledger.entries(), budget, context.run)
+    if more is None:
+        count = "unlimited further models"
+    else:
+        count = "1 more such model" if more == 1 else f"{more:,} more such models"
+    return f"the budget in {context.party}'s policy allows {count}"
+
 
 _LOG = logging.getLogger("opboost_ops")
 

@@ -8,16 +8,11 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from opboost_ops.exchange.encoding import narrow_integers
+from opboost_ops.exchange.files import narrow_integers
 from opboost_ops.learning.boosters.trainer import model_of, predict
 from opboost_ops.learning.registry.registry import model_in
-from opboost_ops.pipeline.evaluation.coverage import COVERAGE, coverage, group_names
-from opboost_ops.pipeline.evaluation.held_out import SCORING
-from opboost_ops.pipeline.evaluation.score_columns import (
-    reason_columns,
-    score_columns,
-    warn_untrained,
-)
+from opboost_ops.pipeline.evaluation.held_out import COVERAGE, SCORING, coverage, group_names
+from opboost_ops.pipeline.evaluation.scores import reason_columns, score_columns, warn_untrained
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.common_rows import CommonRows
 from opboost_ops.pipeline.inputs.other_columns import local_columns, local_names, opened_values
@@ -27,8 +22,7 @@ from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.assemble import own_columns
 from opboost_ops.pipeline.steps.encode_rows import raw_matrix
 from opboost_ops.tables.spill.arrays import slices
-from opboost_ops.tables.spill.blocks import rows_of_block
-from opboost_ops.tables.spill.tables import in_order
+from opboost_ops.tables.spill.tables import in_order, rows_of_block
 
 #: No feature has this name.
 _ID = " id"

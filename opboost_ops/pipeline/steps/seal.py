@@ -7,16 +7,14 @@ import pyarrow as pa
 
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Draft
-from opboost_ops.exchange.points import Layout
+from opboost_ops.exchange.contents import Layout
 from opboost_ops.exchange.sealed import sealing, zero_shares
+from opboost_ops.exchange.sealed.ids import TAG
 from opboost_ops.exchange.sealed.parts import Sent, part_count
-from opboost_ops.exchange.sealed.row_formats import Rows
-from opboost_ops.exchange.sealed.tags import TAG
+from opboost_ops.exchange.sealed.sealing import Rows
 from opboost_ops.exchange.store.places import require_room
 from opboost_ops.mechanisms.noise import keyed_by
-from opboost_ops.pipeline.disclosures import sealed
-from opboost_ops.pipeline.matching.own_points import own_points, pair_keys
-from opboost_ops.pipeline.matching.psi_session import Session, session_of
+from opboost_ops.pipeline.matching import Session, own_points, pair_keys, sealed, session_of
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.desensitize import RECORDED
 from opboost_ops.privacy.consent.compliance import require_consent

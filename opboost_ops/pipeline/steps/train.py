@@ -15,19 +15,18 @@ from opboost_ops.config.training import (
     FederBoostTraining,
     Training,
 )
-from opboost_ops.learning.boosters import dask_engine, lightgbm_blocks, trainer
-from opboost_ops.learning.boosters.frame import Private, Stop
-from opboost_ops.learning.boosters.lightgbm_blocks import Blocks
+from opboost_ops.learning.boosters import dask_engine, lightgbm_backend, trainer
+from opboost_ops.learning.boosters.backend import Private, Stop
+from opboost_ops.learning.boosters.lightgbm_backend import Blocks
 from opboost_ops.learning.boosters.trainer import Frame, Parameters, format_of
 from opboost_ops.learning.denoise import joint
 from opboost_ops.learning.private import noisy_leaves, sensitivity
-from opboost_ops.pipeline.cache import model_cache, software
 from opboost_ops.pipeline.evaluation.tuning_search import TUNED, search, with_trial
-from opboost_ops.pipeline.inputs.weights import WEIGHT
-from opboost_ops.pipeline.resume_log import ResumeLog
+from opboost_ops.pipeline.home import ResumeLog, model_cache, software
+from opboost_ops.pipeline.inputs.holdout import WEIGHT
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.assemble import CLIPPED, LABEL, frame_of
-from opboost_ops.privacy.ledger.model_account import ModelCharge
+from opboost_ops.privacy.ledger.budgets import ModelCharge
 from opboost_ops.tables.spill.arrays import release_memory
 
 
@@ -104,8 +103,8 @@ def _here(
     table, facts = context.home.table("frame"), context.home.json("frame")
     cells = table.num_rows * len(facts["names"])
     # Too large to lie in memory as numbers.
-    if cells > lightgbm_blocks.LARGE and context.federation.trains_by_blocks:
-        return lightgbm_blocks.train(_blocks(context), parameters, context.tell), {}
+    if cells > lightgbm_backend.LARGE and context.federation.trains_by_blocks:
+        return lightgbm_backend.train(_blocks(context), parameters, context.tell), {}
     frame = frame_of(table, facts)
     # A copy, so that the table can go: training takes most memory of all stages.
     label = np.array(table.column(LABEL).to_numpy())

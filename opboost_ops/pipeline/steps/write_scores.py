@@ -10,23 +10,21 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from opboost_ops.exchange.encoding import narrow_integers
+from opboost_ops.exchange.files import narrow_integers
 from opboost_ops.learning.distribution import new_distribution
 from opboost_ops.learning.metrics import Task
-from opboost_ops.learning.registry.scores import DISTRIBUTIONS, GROUP, keep
+from opboost_ops.learning.registry.registry import DISTRIBUTIONS, GROUP, keep
 from opboost_ops.mechanisms import noise
-from opboost_ops.pipeline.evaluation.score_columns import CLASS, SCORE
-from opboost_ops.pipeline.evaluation.sinks import deliver
+from opboost_ops.pipeline.evaluation.scores import CLASS, SCORE, deliver
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.common_rows import CommonRows
-from opboost_ops.pipeline.inputs.positive_class import positive_of
 from opboost_ops.pipeline.inputs.raw_blocks import blocks
-from opboost_ops.pipeline.inputs.raw_table import declared_columns
+from opboost_ops.pipeline.inputs.raw_table import declared_columns, positive_of
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.check_drift import COUNTS
 from opboost_ops.pipeline.steps.open_rows import members_table, opened_table
 from opboost_ops.quality.live import Counts, counts_of
-from opboost_ops.tables.content import rows_fingerprint
+from opboost_ops.tables.copies import rows_fingerprint
 from opboost_ops.tables.spill.arrays import release_memory, slices
 
 VERSION = "model_version"

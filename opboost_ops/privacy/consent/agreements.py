@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import Field, ValidationError
 
-from opboost_ops.config.declared_map import canonical
+from opboost_ops.config.columns import canonical
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy, Receiver
 from opboost_ops.config.schema import Name, Record

@@ -7,7 +7,7 @@ model card take the sentence from here.
 from opboost_ops.config.columns import Column, columns_of, missing_name
 from opboost_ops.config.federation import Federation
 from opboost_ops.mechanisms import UnaryEncoding
-from opboost_ops.mechanisms.bits import BIT
+from opboost_ops.mechanisms.randomised_response import BIT
 from opboost_ops.privacy.consent.guessing import Guess, Law
 from opboost_ops.privacy.loss import column_losses
 

@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import Field
 
-from opboost_ops.config.declared_map import canonical
+from opboost_ops.config.columns import canonical
 from opboost_ops.config.schema import Record
 from opboost_ops.privacy.ledger.database import Records
 from opboost_ops.privacy.ledger.tables import COUNTED, table

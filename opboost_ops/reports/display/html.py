@@ -1,4 +1,4 @@
-"""Blocks become HTML: pages of the plugin, and documents of one file that load nothing."""
+"""Blocks become HTML: pages of the plugin, documents that load nothing, pictures of notebooks."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -210,3 +210,37 @@ def _environment() -> Environment:
     )
     environment.filters.update(code=_code, anchors=anchors)
     return environment
+
+
+_STYLE = Path(__file__).parent / "static" / "style.css"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture that a notebook shows.
+
+    Attributes:
+        figure: What it shows.
+    """
+
+    figure: Figure
+
+    def __repr__(self) -> str:
+        return f"Picture({self.figure.caption})"
+
+    def _repr_html_(self) -> str:
+        # Inside a class of its own: other pictures of a notebook keep their style.
+        return (
+            f"<style>.opboost-picture {{ max-width: 36rem; {_rules()} }}</style>"
+            f'<figure class="opboost-picture"><figcaption>{escape(self.figure.caption)}'
+            f"</figcaption>{self.figure.svg}</figure>"
+        )
+
+
+@cache
+def _rules() -> str:
+    """The style sheet's colours and its rules of pictures."""
+    lines = _STYLE.read_text(encoding="utf-8").splitlines()
+    return " ".join(
+        line.strip() for line in lines if line.startswith(("  --", "svg ", ".chart", ".legend"))
+    )

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from opboost_ops.exchange.sealed import ids, oprf, sealing, shares, zero_shares
+from opboost_ops.exchange.sealed import ids, oprf, sealing, zero_shares
 from opboost_ops.exchange.sealed.engine import Engine
-from opboost_ops.exchange.sealed.ids import CANARY
-from opboost_ops.exchange.sealed.row_formats import RowFormat
-from opboost_ops.exchange.sealed.tags import TAG
+from opboost_ops.exchange.sealed.ids import CANARY, TAG
+from opboost_ops.exchange.sealed.sealing import RowFormat
 from opboost_ops.mechanisms.noise import keyed_by
 from opboost_ops.tables.spill.arrays import Scratch
 
@@ -102,10 +101,10 @@ class Session:
     def nonce(self, j: int, kind: str, rows: np.ndarray | None = None) -> bytes:
         return sealing.nonce(self.secret(j), kind, f"{self.night}", self.content(j, rows))
 
-    def laid_shares(self, j: int) -> tuple[bytes, list[shares.Layout]]:
+    def laid_shares(self, j: int) -> tuple[bytes, list[zero_shares.Layout]]:
         key, messages = self.nonce(j, "shares"), self.everybody(j)
         pieces = [(messages[:3], self.own_points[j][:3]), (messages[3:], self.own_points[j][3:])]
-        made = shares.layouts(
+        made = zero_shares.layouts(
             self.scratch, pieces, len(messages), self.secret(j), key, self.pairs(j), j
         )
         return key, list(made)
@@ -166,7 +165,7 @@ class Session:
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         asked = [*self.label, CANARY] if messages is None else list(messages)
         count, m = len(asked), len(self.holders)
-        sharings = shares.Sharings(self.scratch, count, m) if m > 1 else None
+        sharings = zero_shares.Sharings(self.scratch, count, m) if m > 1 else None
         for j in range(m if sharings else 0):
             assert sharings is not None
             key, layouts = self.laid_shares(j)
@@ -188,7 +187,7 @@ class Session:
         return found, rows
 
     def _spoil(
-        self, j: int, key: bytes, layouts: list[shares.Layout], place: int, target: int
+        self, j: int, key: bytes, layouts: list[zero_shares.Layout], place: int, target: int
     ) -> None:
         """Another share of one person for one target, as a hostile holder would store it."""
         slots, _ = self._slots(key, self.everybody(j), self.own_points[j])
@@ -197,7 +196,7 @@ class Session:
         others = [t for t in range(len(self.holders)) if t != j]
         values[place, TAG * others.index(target)] ^= 1
         content, number = zero_shares.encode(bytes(32), slots, values)
-        layouts[0] = shares.Layout(content, number, layout.people)
+        layouts[0] = zero_shares.Layout(content, number, layout.people)
 
 
 def _keyed(

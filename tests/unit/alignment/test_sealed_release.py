@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opboost_ops.exchange.sealed import month_keys, sealing, zero_shares
-from opboost_ops.exchange.sealed.ids import CANARY
-from opboost_ops.exchange.sealed.point_cache import PointCache
-from opboost_ops.exchange.sealed.row_formats import RowFormat
-from opboost_ops.exchange.sealed.tags import TAG
+from opboost_ops.exchange.sealed.ids import CANARY, TAG
+from opboost_ops.exchange.sealed.month_keys import PointCache
+from opboost_ops.exchange.sealed.sealing import RowFormat
 from opboost_ops.tables.spill.arrays import Scratch
 from tests.unit.alignment.session import FORMAT, Holder, Session, people, triples
 

@@ -12,9 +12,9 @@ import pytest
 from benchmarks.papers.experiment import Options
 from benchmarks.papers.measurements import measure_all
 from benchmarks.papers.two_parties import TwoParties
-from opboost_ops.extras.datasets.dataset import Dataset, row_ids
+from opboost_ops.extras.datasets.tables import Dataset, row_ids
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.frame import Frame
+from opboost_ops.learning.boosters.backend import Frame
 from opboost_ops.mechanisms import GlobalMap
 
 CELLS = [{"method": m, "epsilon": e, "seed": s} for m in "ab" for e in (0.5, 1) for s in range(3)]

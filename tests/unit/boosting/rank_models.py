@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from opboost_ops.learning import splits
-from opboost_ops.learning.boosters.frame import Stop
+from opboost_ops.learning.boosters.backend import Stop
 from opboost_ops.learning.boosters.trainer import Frame, Parameters, train
 
 LOWER, UPPER = 1, 40

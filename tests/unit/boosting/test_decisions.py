@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from opboost_ops.learning import decisions
-from opboost_ops.learning.curves import base_rates, curves
+from opboost_ops.learning import metrics
+from opboost_ops.learning.distribution import base_rates, curves
 from opboost_ops.learning.metrics import evaluate
 
 
@@ -19,11 +19,11 @@ def test_a_threshold_by_cost_has_the_least_cost() -> None:
     random = np.random.default_rng(0)
     truth = random.random(20_000)
     label = (random.random(20_000) < truth).astype(float)
-    chosen = decisions.threshold(4)
+    chosen = metrics.threshold(4)
     assert chosen == 0.2
 
     def cost(value: float) -> float:
-        found = decisions.confusion(label, truth, value)
+        found = metrics.confusion(label, truth, value)
         return 4 * found["false_negative"] + found["false_positive"]
 
     assert cost(chosen) < min(cost(0.1), cost(0.3), cost(0.5))
@@ -37,7 +37,7 @@ def test_intervals_of_ninety_per_cent_hold_ninety_of_a_hundred() -> None:
         x = random.normal(size=1400)
         label = x**2 + random.exponential(size=1400)
         prediction = 0.5 * np.abs(x)
-        half = decisions.half_width(0.9, label[:400], prediction[:400])
+        half = metrics.half_width(0.9, label[:400], prediction[:400])
         assert half is not None
         covered.append(np.mean(np.abs(label[400:] - prediction[400:]) <= half))
     assert 0.88 <= np.mean(covered) <= 0.92

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opboost_ops.learning import routes
+from opboost_ops.learning import splits
 from opboost_ops.learning.boosters.lightgbm_text import TextModel
 from opboost_ops.learning.boosters.trainer import Frame, Parameters, model_of, predict, train
 
@@ -37,7 +37,7 @@ def test_they_decide_every_split_and_are_at_most_one_less_than_the_domain(
     assert ((asked - 0.5) % 1 == 0).all()
     assert (np.diff(asked) > 0).all()
     values = np.arange(LOWER, UPPER + 1)
-    answered = routes.stand_ins(routes.cells(values, asked), asked)
+    answered = splits.stand_ins(splits.cells(values, asked), asked)
     both = (v.astype(float).reshape(-1, 1) for v in (values, answered))
     clear, routed = (predict(made.text(), matrix) for matrix in both)
     assert np.array_equal(clear, routed)

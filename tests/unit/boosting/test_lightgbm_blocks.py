@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from opboost_ops.learning.boosters import lightgbm_blocks, trainer
-from opboost_ops.learning.boosters.frame import Frame, Parameters
-from opboost_ops.learning.boosters.lightgbm_blocks import Blocks
+from opboost_ops.learning.boosters import lightgbm_backend, trainer
+from opboost_ops.learning.boosters.backend import Frame, Parameters
+from opboost_ops.learning.boosters.lightgbm_backend import Blocks
 from opboost_ops.learning.boosters.trainer import model_of, predict
 
 ROWS = 3000
@@ -32,12 +32,12 @@ def by_blocks(frame: Frame, label: np.ndarray, parameters: Parameters) -> str:
     def read(begin: int, end: int) -> Frame:
         return frame.rows(np.arange(begin, end))
 
-    return lightgbm_blocks.train(Blocks(read, label, frame.weight), parameters)
+    return lightgbm_backend.train(Blocks(read, label, frame.weight), parameters)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_same_model_to_the_byte(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lightgbm_blocks, "_BLOCK", 4 * 700)
+    monkeypatch.setattr(lightgbm_backend, "_BLOCK", 4 * 700)
     frame, label = frame_of(weighted)
     parameters = Parameters("binary", 2, trees=20, learning_rate=0.1, depth=4, seed=0)
     assert by_blocks(frame, label, parameters) == trainer.train(frame, label, parameters)
@@ -55,8 +55,8 @@ def test_every_rank_has_a_bin_whatever_the_sample_has(monkeypatch: pytest.Monkey
         categorical=(),
     )
     parameters = Parameters("binary", 2, trees=30, learning_rate=0.1, depth=5, seed=0)
-    monkeypatch.setattr(lightgbm_blocks, "SAMPLE", 30)
-    monkeypatch.setattr(lightgbm_blocks, "_BLOCK", 2 * 1000)
+    monkeypatch.setattr(lightgbm_backend, "SAMPLE", 30)
+    monkeypatch.setattr(lightgbm_backend, "_BLOCK", 2 * 1000)
     text, here = by_blocks(frame, label, parameters), trainer.train(frame, label, parameters)
     # Ranks alone: their bins do not hang on the sample.
     assert model_of(text).numeric_splits() == model_of(here).numeric_splits()
@@ -78,6 +78,6 @@ def test_every_rank_has_a_bin_whatever_the_sample_has(monkeypatch: pytest.Monkey
 )
 def test_narrow_columns_have_the_same_numbers(column: list[float], kind: type) -> None:
     matrix = np.array([column]).T.astype(np.float64)
-    (narrow,) = lightgbm_blocks.narrow(matrix)
+    (narrow,) = lightgbm_backend.narrow(matrix)
     assert narrow.dtype == kind
     assert np.array_equal(narrow.astype(np.float64), matrix[:, 0], equal_nan=True)

@@ -4,7 +4,7 @@ import lightgbm
 import numpy as np
 import pytest
 
-from opboost_ops.config.shared_columns import SharedColumn
+from opboost_ops.config.columns import SharedColumn
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.rounds.protocol import Alone

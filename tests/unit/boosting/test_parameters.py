@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opboost_ops.config.parameters import LIGHTGBM, XGBOOST
-from opboost_ops.learning.boosters.frame import Stop
+from opboost_ops.learning.boosters.backend import Stop
 from opboost_ops.learning.boosters.trainer import Frame, Parameters, model_of, predict, train
 from tests.unit.boosting.rank_models import TRAINERS, federations, fit
 

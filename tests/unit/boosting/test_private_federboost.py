@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.learning.federboost import histogram, noisy_edges
+from opboost_ops.learning.federboost import histogram, private_federboost
 from opboost_ops.learning.federboost import private_federboost as learner
 from opboost_ops.learning.federboost.federboost import Settings
 from opboost_ops.learning.federboost.histogram import Growth
@@ -226,10 +226,10 @@ def test_splits_follow_from_the_seed_alone_and_use_all_columns_alike():
 @options(max_examples=50, deadline=None)
 @given(st.integers(2, 5000), st.integers(2, 40), st.integers(0, 2**31))
 def test_bucket_ends_rise_and_are_ends_of_cells_below_the_last(size, buckets, seed):
-    ends = noisy_edges.cell_ends(Domain(1, size))
+    ends = private_federboost.cell_ends(Domain(1, size))
     assert ends[-1] == size and (np.diff(ends) > 0).all() and ends[0] >= 1
     counts = np.random.default_rng(seed).integers(-50, 100, len(ends))
-    found = noisy_edges.bucket_ends(counts, ends, buckets)
+    found = private_federboost.bucket_ends(counts, ends, buckets)
     assert 1 <= len(found) < buckets and set(found) <= set(ends[:-1].tolist())
     assert list(found) == sorted(set(found))
 
@@ -239,8 +239,8 @@ def test_a_decision_that_does_not_fit_is_refused():
     first = Recorder(noise_of(settings, PRIVATE).means)
     learn_private(x, label, settings, PRIVATE, first)
     for name, wrong in (
-        ("lookup-00000-00", noisy_edges.Ends(edges=((9, 9), (1,), (2,)))),
-        ("lookup-00000-00", noisy_edges.Ends(edges=((256,), (1, 2, 3), (2,)))),
+        ("lookup-00000-00", private_federboost.Ends(edges=((9, 9), (1,), (2,)))),
+        ("lookup-00000-00", private_federboost.Ends(edges=((256,), (1, 2, 3), (2,)))),
         ("trees-00000-00", learner.Leaves(values=((0, 0),))),
     ):
         with pytest.raises(ContractError, match="does not fit"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.frame import Frame, Parameters, Stop
+from opboost_ops.learning.boosters.backend import Frame, Parameters, Stop
 
 PLAIN = Parameters("binary", 2, trees=12, learning_rate=0.3, depth=3, seed=0)
 

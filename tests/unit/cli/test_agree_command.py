@@ -11,7 +11,7 @@ from opboost_ops.errors import BudgetError, ContractError
 from opboost_ops.exchange.party_state import agreements_of as load
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.pipeline.party.agreement import MADE_UP
-from opboost_ops.pipeline.runner.expected_cost import require_within
+from opboost_ops.pipeline.runner.drawing import require_within
 from opboost_ops.pipeline.runner.preflight import together
 from opboost_ops.pipeline.runner.publication import Publisher
 from tests.commands import opboost, printed

@@ -16,7 +16,7 @@ import yaml
 from opboost_ops import api
 from opboost_ops.config.loading import load_federation, load_site, site_of
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.mechanisms.bits import BIT
+from opboost_ops.mechanisms.randomised_response import BIT
 from opboost_ops.orchestration.pages import ledger
 from opboost_ops.orchestration.pages.access import Query
 from opboost_ops.reports import consent_words

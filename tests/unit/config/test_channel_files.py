@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.config.agreement import declared, fields
+from opboost_ops.config.agreement import declared, fields, table_digest, table_text
 from opboost_ops.config.agreement import document as agreed
-from opboost_ops.config.channel_files import table_digest, table_text
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.loading import load_federation, parse_federation
 from opboost_ops.domain import Domain

@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 
 from opboost_ops.config.agreement import computed
-from opboost_ops.config.columns import Column, columns_of
-from opboost_ops.config.declared_map import differing
+from opboost_ops.config.columns import Column, columns_of, differing
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
-from opboost_ops.mechanisms.bits import BIT
+from opboost_ops.mechanisms.randomised_response import BIT
 from opboost_ops.privacy.loss import category_loss, column_losses, loss_curve
+from opboost_ops.verifier.places import Artifact
 from opboost_ops.verifier.plans import Plan
-from opboost_ops.verifier.stores import Artifact
 from tests.unit.config.test_agreement import data
 
 FEATURES: dict[str, Any] = {

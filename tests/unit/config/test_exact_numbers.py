@@ -6,11 +6,11 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from opboost_ops.config.documents import parse_yaml, read_yaml
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
-from opboost_ops.config.yaml_text import parse_yaml, read_yaml
 from opboost_ops.errors import ConfigError
 from tests.federation import Workspace
 

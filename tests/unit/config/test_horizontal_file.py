@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from opboost_ops.config.columns import shared_columns
 from opboost_ops.config.loading import parse_federation
-from opboost_ops.config.shared_columns import shared_columns
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.signing import new_signing_key
 from tests.horizontal import declaration

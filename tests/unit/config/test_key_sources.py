@@ -101,7 +101,7 @@ def test_what_parties_share_is_not_asked_for(
     from airflow.sdk.execution_time.secrets import ExecutionAPISecretsBackend
     from airflow.secrets.environment_variables import EnvironmentVariablesBackend
 
-    from opboost_ops.orchestration.deployment import secrets
+    from opboost_ops.orchestration.deployment import connections
 
     def asked(*_: Any, **__: Any) -> None:
         raise AssertionError("the shared Airflow was asked for a key")
@@ -109,9 +109,9 @@ def test_what_parties_share_is_not_asked_for(
     texts = moved(workspace, monkeypatch, "airflow")
     monkeypatch.setattr(ExecutionAPISecretsBackend, "get_variable", asked)
     backends = [ExecutionAPISecretsBackend(), EnvironmentVariablesBackend()]
-    monkeypatch.setattr(secrets, "ensure_secrets_backend_loaded", lambda: backends)
-    assert secrets.variable("BANK_SECRET") == texts["secret"]
-    assert secrets.variable("BANK_OTHER") is None
+    monkeypatch.setattr(connections, "ensure_secrets_backend_loaded", lambda: backends)
+    assert connections.variable("BANK_SECRET") == texts["secret"]
+    assert connections.variable("BANK_OTHER") is None
 
 
 @pytest.mark.parametrize("kind", ["env", "airflow"])

@@ -11,12 +11,12 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opboost_ops.config import yaml_text
+from opboost_ops.config import documents as yaml_text
+from opboost_ops.config.documents import parse_yaml, read_yaml
 from opboost_ops.config.loading import load_federation, load_policy, load_site
-from opboost_ops.config.yaml_text import parse_yaml, read_yaml
 from opboost_ops.errors import ConfigError
+from opboost_ops.quality.checks import tightened
 from opboost_ops.quality.suites import Suite
-from opboost_ops.quality.tightening import tightened
 
 
 def bomb(levels: int = 9) -> str:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.api.experiments import write_named
+from opboost_ops.api.runs import write_named
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError
-from opboost_ops.extras.datasets import NAMES, lenders
+from opboost_ops.extras.datasets import NAMES, generated
 from opboost_ops.pipeline.party.form_values import with_form
 
 TABLES = [
@@ -45,7 +45,7 @@ def test_the_horizontal_table_takes_its_own_options(
     tmp_path: Path, model_epsilon: float | None
 ) -> None:
     file, form = write_named(
-        lenders.NAME, tmp_path / "own", FORMS[0], seed=0, model_epsilon=model_epsilon
+        generated.NAME, tmp_path / "own", FORMS[0], seed=0, model_epsilon=model_epsilon
     )
     assert not form
     training = load_federation(file).training
@@ -64,5 +64,5 @@ def test_an_option_of_vertical_learning_is_named(
     tmp_path: Path, form: dict[str, Any], options: dict[str, Any], named: str
 ) -> None:
     with pytest.raises(ConfigError, match=f"^{re.escape(named)} is not for lenders"):
-        write_named(lenders.NAME, tmp_path / "new", form, **options)
+        write_named(generated.NAME, tmp_path / "new", form, **options)
     assert not (tmp_path / "new").exists()

@@ -22,7 +22,7 @@ from opboost_ops.extras.lab.simulation import (
     simulate,
     simulation_report,
 )
-from opboost_ops.learning.boosters.frame import Parameters
+from opboost_ops.learning.boosters.backend import Parameters
 from opboost_ops.learning.intervals import Interval
 
 DOMAIN = Domain(1, 10)

@@ -5,13 +5,18 @@ import numpy as np
 from benchmarks.papers import horizontal
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.exchange.rounds.protocol import Alone
-from opboost_ops.extras.datasets.lenders import _EMPLOYMENT, _FEATURES, SMALL, _tables
+from opboost_ops.extras.datasets.generated import (
+    _EMPLOYMENT,
+    _LENDER_FEATURES,
+    SMALL,
+    _lender_tables,
+)
 from opboost_ops.learning.federboost import federboost
 from opboost_ops.learning.federboost.federboost import Settings
 from opboost_ops.learning.federboost.histogram import Growth
 from opboost_ops.learning.federboost.objectives import Objective
 
-NUMBERS = [name for name in _FEATURES if name != "employment"]
+NUMBERS = [name for name in _LENDER_FEATURES if name != "employment"]
 WIDE = Domain(1, 65_536)
 SETTINGS = Settings(
     Objective("binary", 2),
@@ -26,7 +31,7 @@ def rows_of(table):
     columns = []
     for name in NUMBERS:
         values = table[name].cast(float).fill_null(2500.0).to_numpy()
-        spec = _FEATURES[name]
+        spec = _LENDER_FEATURES[name]
         mapping = DomainMap(WIDE, tuple(spec["bounds"]), spec.get("scale", "linear"))
         columns.append(mapping.encode(values))
     columns += [(table["employment"] == kind).to_numpy().astype(int) + 1 for kind in _EMPLOYMENT]
@@ -36,7 +41,7 @@ def rows_of(table):
 def gains(seed):
     """AUC in percent of each lender's held-out rows: together less alone."""
     known, held = [], []
-    for table in _tables(["north", "south", "east"], 6000, seed, "C").values():
+    for table in _lender_tables(["north", "south", "east"], 6000, seed, "C").values():
         columns, label = rows_of(table)
         first = round(len(label) * (1 - SMALL["holdout"]))
         known.append(([c[:first] for c in columns], label[:first]))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Artifact, Draft
-from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.exchange.encryption import Envelope, key_name, new_encryption_key
+from opboost_ops.exchange.files import smallest_integers
 from opboost_ops.exchange.manifest import (
     MANIFEST,
     SIGNATURE,

@@ -10,7 +10,7 @@ from airflow.sdk.log import redact
 from opboost_ops.config.key_sources import use_backend
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.store.store import open_store
-from opboost_ops.orchestration.deployment.store_hook import StoreHook
+from opboost_ops.orchestration.deployment.connections import StoreHook
 from opboost_ops.orchestration.settings import use_airflow_secrets
 from tests.federation import Workspace
 
@@ -96,7 +96,7 @@ def test_a_connection_of_an_airflow_that_parties_share_is_not_taken(
     from airflow.sdk.execution_time.secrets import ExecutionAPISecretsBackend
     from airflow.secrets.environment_variables import EnvironmentVariablesBackend
 
-    from opboost_ops.orchestration.deployment import secrets
+    from opboost_ops.orchestration.deployment import connections
 
     asked: list[str] = []
     theirs = Connection.from_json(connection(s3, s3_server), conn_id="bank_store")
@@ -107,7 +107,7 @@ def test_a_connection_of_an_airflow_that_parties_share_is_not_taken(
 
     monkeypatch.setattr(ExecutionAPISecretsBackend, "get_connection", answer)
     backends = [ExecutionAPISecretsBackend(), EnvironmentVariablesBackend()]
-    monkeypatch.setattr(secrets, "ensure_secrets_backend_loaded", lambda: backends)
+    monkeypatch.setattr(connections, "ensure_secrets_backend_loaded", lambda: backends)
     # Every task of every party could have it.
     for parties in (None, "", "bank,shop", " , "):
         monkeypatch.setenv("OPBOOST_PARTIES", parties or "")

@@ -10,15 +10,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opboost_ops.cli import check, keys
+from opboost_ops.cli import check, init
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.errors import ArtifactError, ConfigError
-from opboost_ops.exchange.encryption import (
-    Envelope,
-    PrivateKey,
-    new_encryption_key,
-    private_key,
-)
+from opboost_ops.exchange.encryption import Envelope, PrivateKey, new_encryption_key, private_key
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer
 from tests.federation import Workspace
@@ -128,19 +123,19 @@ def test_a_private_key_from_its_file(tmp_path: Path) -> None:
 def test_keys_init_prints_both_public_keys(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    keys.init(tmp_path)
+    init.init(tmp_path)
     first, second = capsys.readouterr().out.splitlines()
-    keys.show(tmp_path)
+    init.show(tmp_path)
     assert first in capsys.readouterr().out
     folder = tmp_path / "keys"
     assert first == f"signing_key: {Signer.from_file(folder / 'signing.key').public}"
     assert second == f"encryption_key: {PrivateKey.from_file(folder / 'encryption.key').public}"
     assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
     with pytest.raises(ConfigError, match="nothing was made"):
-        keys.init(tmp_path)
+        init.init(tmp_path)
     (folder / "encryption.key").unlink()
     (tmp_path / "site.yaml").write_text("{version: 1, party: bank, store: exchange}\n")
-    keys.renew(tmp_path, "encryption")
+    init.renew(tmp_path, "encryption")
     again = capsys.readouterr().out.strip()
     assert again == f"encryption_key: {PrivateKey.from_file(folder / 'encryption.key').public}"
     assert again != second

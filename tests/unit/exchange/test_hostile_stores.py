@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from opboost_ops.config.documents import read_json
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.acceptance import Acceptance
-from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.store.folder import LocalStore

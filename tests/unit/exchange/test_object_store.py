@@ -15,8 +15,8 @@ import pytest
 from opboost_ops.errors import ArtifactError, ConfigError
 from opboost_ops.exchange.store.objects import Bucket, ObjectStore
 from opboost_ops.exchange.store.store import open_store
-from opboost_ops.pipeline.party.known_store import accept_store, pin_store
-from opboost_ops.tables.s3 import Listed, S3Bucket
+from opboost_ops.pipeline.party.trust import accept_store, pin_store
+from opboost_ops.tables.files import Listed, S3Bucket
 from tests.federation import Workspace
 from tests.party_state import state_of
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.contents import opened
 from opboost_ops.exchange.encryption import Envelope, PrivateKey, new_encryption_key
+from opboost_ops.exchange.files import FEW, STEP, salted, unsalted
 from opboost_ops.exchange.manifest import MANIFEST, Kind, Manifest
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.salting import FEW, STEP, salted, unsalted
 from opboost_ops.exchange.signing import Signer
 from tests.federation import Workspace
 from tests.federation_simulator import Member

@@ -7,9 +7,9 @@ import pytest
 
 from opboost_ops.config.source import Sink, Source
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.pipeline.evaluation.sinks import deliver
-from opboost_ops.pipeline.inputs import sources
-from opboost_ops.tables.s3 import S3Bucket
+from opboost_ops.pipeline.evaluation.scores import deliver
+from opboost_ops.pipeline.inputs import own_copy
+from opboost_ops.tables.files import S3Bucket
 from opboost_ops.tables.spill.arrays import Scratch
 
 ROWS = pl.DataFrame({"id": ["b", "a"], "income": [1.5, 2.5]})
@@ -28,7 +28,7 @@ def test_a_table_in_s3(s3: str, tmp_path: Path, pattern: str) -> None:
     for other in ("other/3.csv", "days/old/4.csv", "days/.5.csv"):
         bucket.put(other, b"id,income\nd,\n")
     target = tmp_path / "home" / "table.parquet"
-    sources.copy(Source(at=f"{s3}/{pattern}"), "bank", target, {}, "id")
+    own_copy.copy(Source(at=f"{s3}/{pattern}"), "bank", target, {}, "id")
     found = pl.read_parquet(target).get_column("id").to_list()
     assert found == ["a", "b", "c"][: 2 if "1" in pattern else 3]
     assert [path.name for path in target.parent.iterdir()] == ["table.parquet"]
@@ -37,9 +37,9 @@ def test_a_table_in_s3(s3: str, tmp_path: Path, pattern: str) -> None:
 def test_an_object_that_is_not_there(s3: str, tmp_path: Path) -> None:
     target = tmp_path / "table.parquet"
     with pytest.raises(ContractError, match="holds no object of that name"):
-        sources.copy(Source(at=f"{s3}/nothing.parquet"), "bank", target, (), "id")
+        own_copy.copy(Source(at=f"{s3}/nothing.parquet"), "bank", target, (), "id")
     with pytest.raises(ConfigError, match="does not exist") as caught:
-        sources.copy(Source(at="s3://no-such-bucket/x.parquet"), "bank", target, (), "id")
+        own_copy.copy(Source(at="s3://no-such-bucket/x.parquet"), "bank", target, (), "id")
     assert "no-such-bucket" not in str(caught.value)
     assert not target.exists()
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opboost_ops.mechanisms.alias import TOTAL, AliasTable
+from opboost_ops.mechanisms.channel import TOTAL, AliasTable
 
 
 @st.composite

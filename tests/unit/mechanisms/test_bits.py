@@ -9,8 +9,8 @@ import pytest
 
 from opboost_ops.errors import ContractError
 from opboost_ops.mechanisms import UnaryEncoding
-from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.mechanisms.noise import Words
+from opboost_ops.mechanisms.randomised_response import BIT
 from opboost_ops.mechanisms.release import randomise_bit
 from opboost_ops.privacy.loss import category_loss
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.cli.channel import command
+from opboost_ops.cli.plan import channel_command
 from opboost_ops.errors import ConfigError
 
 
@@ -17,7 +17,7 @@ def test_every_mechanism_takes_every_parameter(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = {"epsilon": 1.0, "theta": 4, "alpha": 10.0, "buckets": 5, "most": 4.0}
-    command(name, upper=10, as_json=True, **options)  # type: ignore[arg-type]
+    channel_command(name, upper=10, as_json=True, **options)  # type: ignore[arg-type]
     found = json.loads(capsys.readouterr().out)
     assert len(found["loss"]) == 9
     assert all(sum(map(int, row)) == 2**64 for row in found["counts"])
@@ -28,9 +28,9 @@ def test_every_mechanism_takes_every_parameter(
 
 def test_an_unknown_one_and_a_domain_that_is_too_large_are_refused() -> None:
     with pytest.raises(ConfigError, match="Choose one of global"):
-        command("laplace")
+        channel_command("laplace")
     with pytest.raises(ConfigError, match="1000000000 values, more than the 1024"):
-        command("global", upper=1_000_000_000)
+        channel_command("global", upper=1_000_000_000)
 
 
 def test_a_designed_channel_is_kept_in_a_file(
@@ -39,13 +39,13 @@ def test_a_designed_channel_is_kept_in_a_file(
     """The file is what was printed; a second time it is not overwritten."""
     file = tmp_path / "near-and-far.json"
     asked = {"upper": 6, "most": 2.0, "prior": "1,2,3,3,2,1", "out": file, "as_json": True}
-    command("designed", **asked)  # type: ignore[arg-type]
+    channel_command("designed", **asked)  # type: ignore[arg-type]
     found, kept = json.loads(capsys.readouterr().out), json.loads(file.read_text())
     assert kept["counts"] == found["counts"]
     assert found["declaration"]["table"] == file.name
     assert found["expected_cost"]["channel"] == pytest.approx(found["expected_cost"]["programme"])
     with pytest.raises(ConfigError, match="there already"):
-        command("designed", **asked)  # type: ignore[arg-type]
+        channel_command("designed", **asked)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -64,4 +64,4 @@ def test_a_designed_channel_is_kept_in_a_file(
 )
 def test_what_cannot_be_designed_is_one_message(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        command("designed", **{"most": 2.0, **options})
+        channel_command("designed", **{"most": 2.0, **options})

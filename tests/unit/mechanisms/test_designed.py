@@ -8,7 +8,7 @@ import pytest
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms import Designed, Geometric
-from opboost_ops.mechanisms.alias import TOTAL
+from opboost_ops.mechanisms.channel import TOTAL
 from opboost_ops.mechanisms.designed import Table
 from opboost_ops.privacy.design import design
 from opboost_ops.privacy.loss import loss_curve

@@ -33,10 +33,9 @@ from opboost_ops.mechanisms import (
     Piecewise,
     UnaryEncoding,
 )
-from opboost_ops.mechanisms.alias import TOTAL
-from opboost_ops.mechanisms.channel import Channel
+from opboost_ops.mechanisms.channel import TOTAL, Channel
 from opboost_ops.mechanisms.designed import MOST_DESIGNED
-from opboost_ops.mechanisms.partitions import Partitions
+from opboost_ops.mechanisms.parameters import Partitions
 from opboost_ops.privacy.design import design
 from opboost_ops.privacy.loss import loss_curve, worst_ratios
 from tests.laws import adj_law

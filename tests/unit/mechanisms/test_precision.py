@@ -6,8 +6,8 @@ import pytest
 
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding
-from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.mechanisms.parameters import built
+from opboost_ops.mechanisms.randomised_response import BIT
 from tests.unit.mechanisms.test_operations import MECHANISMS
 
 BITS = [UnaryEncoding(epsilon=0.3), MissingBit(epsilon=0.3)]

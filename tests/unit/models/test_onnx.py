@@ -19,10 +19,10 @@ from opboost_ops.api.model import Model
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.extras.export.export import export_model
 from opboost_ops.learning.boosters.trainer import Frame, Parameters, predict, train
-from opboost_ops.learning.registry.raw_columns import RawColumn, raw_columns
+from opboost_ops.learning.registry.importance import RawColumn, raw_columns
 from opboost_ops.learning.registry.registry import federation_in
 from opboost_ops.pipeline.evaluation.held_out import scoring_of
-from opboost_ops.pipeline.evaluation.score_columns import score_columns
+from opboost_ops.pipeline.evaluation.scores import score_columns
 from tests.federation import Workspace
 from tests.unit.models.test_model_api import joined
 

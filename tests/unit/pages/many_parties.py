@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from opboost_ops.extras.datasets.dataset import ID, Dataset
+from opboost_ops.extras.datasets.tables import ID, Dataset
 from tests.federation import small_credit
 
 LONG = "transactions_by_instalment_in_the_last_twelve_months"

@@ -6,10 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from opboost_ops.quality.report import Report
 from opboost_ops.quality.suites import expectations
-from opboost_ops.quality.validation import validate
-from opboost_ops.reports.display.sequence import MANY, Message, exchanged
+from opboost_ops.quality.validation import Report, validate
+from opboost_ops.reports.display.charts import MANY, Message, exchanged
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.reading import plain, rows

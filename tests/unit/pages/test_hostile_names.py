@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from opboost_ops.extras.datasets.dataset import Dataset
+from opboost_ops.extras.datasets.tables import Dataset
 from tests.commands import printed
 from tests.federation import FIRST_RUN, Workspace, small_credit
 from tests.unit.pages.conftest import Reader

@@ -13,7 +13,7 @@ from opboost_ops.extras.datasets.workspace import agree_for_all
 from opboost_ops.pipeline.party.inbox import Run, note_refused
 from opboost_ops.pipeline.runner.disclosures import charge_model
 from opboost_ops.pipeline.runner.publication import Publisher
-from opboost_ops.privacy.ledger.model_account import ModelCharge
+from opboost_ops.privacy.ledger.budgets import ModelCharge
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.reading import plain, row, rows

@@ -9,7 +9,7 @@ import pytest
 
 from opboost_ops.exchange.manifest import run_id
 from opboost_ops.reports.display.blocks import Cell, Table
-from opboost_ops.reports.display.spreadsheets import table_csv
+from opboost_ops.reports.display.tables import table_csv
 from opboost_ops.reports.versions import mode_words
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.pages.conftest import Reader

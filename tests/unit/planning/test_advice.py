@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from opboost_ops import api
-from opboost_ops.config.channel_files import STANDARD
-from opboost_ops.extras.datasets.dataset import Dataset
+from opboost_ops.config.agreement import STANDARD
+from opboost_ops.extras.datasets.tables import Dataset
 from opboost_ops.privacy.loss import end_losses
 from tests.commands import opboost, printed
 from tests.federation import Workspace, small_credit

@@ -6,7 +6,7 @@ import pytest
 
 from opboost_ops import api
 from opboost_ops.errors import ConfigError
-from opboost_ops.extras.lab.scales import compare_scales
+from opboost_ops.extras.lab.advice import compare_scales
 from opboost_ops.privacy.loss import loss_curve
 from tests.federation import Workspace
 

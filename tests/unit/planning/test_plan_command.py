@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 import yaml
 
-from opboost_ops.cli.plan import command
+from opboost_ops.cli.plan import plan_command
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.extras.lab import division
-from opboost_ops.privacy.consent.worst_priors import of_two
+from opboost_ops.privacy.consent.guessing import of_two
 from opboost_ops.privacy.planner import guess_rate
 from tests.federation import Workspace
 
@@ -43,7 +43,7 @@ def ask(
 
     def asked(**options: Any) -> dict[str, Any]:
         given = {"party": "bank", "out": tmp_path, "as_json": True, **options}
-        command(workspace.file, **given)
+        plan_command(workspace.file, **given)
         return dict(json.loads(capsys.readouterr().out))
 
     return asked
@@ -124,7 +124,7 @@ def test_what_cannot_be_planned_is_one_message(
     workspace: Workspace, options: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(ConfigError, match=said):
-        command(workspace.file, party="bank", **options)
+        plan_command(workspace.file, party="bank", **options)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_sample_that_says_nothing_is_refused(
     sample = tmp_path / "sample.parquet"
     change(pl.read_parquet(workspace.folder / "public.parquet")).write_parquet(sample)
     with pytest.raises(ContractError, match=said):
-        command(workspace.file, party="bank", sample=sample, total_loss_1=1.0, out=tmp_path)
+        plan_command(workspace.file, party="bank", sample=sample, total_loss_1=1.0, out=tmp_path)
     sample.write_text("no Parquet")
     with pytest.raises(OpBoostError, match="not a Parquet file"):
-        command(workspace.file, party="bank", sample=sample, total_loss_1=1.0, out=tmp_path)
+        plan_command(workspace.file, party="bank", sample=sample, total_loss_1=1.0, out=tmp_path)

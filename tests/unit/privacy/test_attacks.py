@@ -10,8 +10,7 @@ from opboost_ops.mechanisms import (
     GlobalMap,
     Mechanism,
 )
-from opboost_ops.mechanisms.alias import TOTAL
-from opboost_ops.mechanisms.channel import Channel
+from opboost_ops.mechanisms.channel import TOTAL, Channel
 from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.privacy import attacks, averaging

@@ -15,12 +15,11 @@ from opboost_ops.mechanisms import (
     Piecewise,
     UnaryEncoding,
 )
-from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.mechanisms.noise import Words
+from opboost_ops.mechanisms.randomised_response import BIT
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.privacy import attacks
-from opboost_ops.privacy.consent.guessing import Law
-from opboost_ops.privacy.consent.worst_priors import worst_values
+from opboost_ops.privacy.consent.guessing import Law, worst_values
 
 TEN = Domain(1, 10)
 

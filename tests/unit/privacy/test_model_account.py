@@ -6,9 +6,8 @@ from opboost_ops.config.policy import ModelBudget, Policy
 from opboost_ops.errors import BudgetError
 from opboost_ops.learning.private import leaf_sums
 from opboost_ops.privacy.ledger import renyi
-from opboost_ops.privacy.ledger.budgets import Budget
+from opboost_ops.privacy.ledger.budgets import Budget, account_of, more_such
 from opboost_ops.privacy.ledger.entries import LedgerEntry
-from opboost_ops.privacy.ledger.model_account import account_of, more_such
 from opboost_ops.privacy.ledger.renyi import ORDERS, RenyiCurve
 
 

@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from opboost_ops.errors import PolicyError
+from opboost_ops.exchange.sealed.ids import sorting
 from opboost_ops.exchange.sealed.parts import part_of
-from opboost_ops.exchange.sealed.tags import sorting
 from opboost_ops.privacy.ledger import database as databases
 from opboost_ops.privacy.ledger.database import Database
 from opboost_ops.privacy.ledger.query_counts import QueryCount, QueryCounts, Question

@@ -20,7 +20,7 @@ from opboost_ops.mechanisms import (
     Piecewise,
     UnaryEncoding,
 )
-from opboost_ops.mechanisms.bits import BIT
+from opboost_ops.mechanisms.randomised_response import BIT
 from opboost_ops.privacy.loss import end_ratios, worst_ratios
 
 TOTAL = 2**64

@@ -8,7 +8,7 @@ import yaml
 
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.errors import PolicyError
-from opboost_ops.extras.datasets.lenders import write_lenders
+from opboost_ops.extras.datasets.generated import write_lenders
 from opboost_ops.privacy.consent.compliance import require_consent
 from tests.federation import Workspace
 

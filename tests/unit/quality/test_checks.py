@@ -22,7 +22,7 @@ from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.extras.export.data_docs import write_data_docs
 from opboost_ops.quality import suites
 from opboost_ops.quality.checks import run_suite
-from opboost_ops.quality.report import Report
+from opboost_ops.quality.validation import Report
 from opboost_ops.reports.checks import report_blocks
 from opboost_ops.reports.display.html import document_html
 from tests.unit.quality.test_suites import ROWS, SUITES, put, raw

@@ -15,7 +15,7 @@ from opboost_ops.domain import Domain
 from opboost_ops.pipeline.party.inbox import Run
 from opboost_ops.pipeline.runner.runner import run_stage
 from opboost_ops.quality.drift import Frames, Profile, compare, counted, profile, stability
-from opboost_ops.quality.report import Report
+from opboost_ops.quality.validation import Report
 from tests.federation import Workspace
 from tests.party_state import state_of
 

@@ -21,7 +21,7 @@ from opboost_ops.quality.checks import run_suite
 from opboost_ops.quality.profile import profile
 from opboost_ops.quality.suites import Declared
 from opboost_ops.tables.spill.arrays import Scratch
-from opboost_ops.tables.spill.blocks import Blocks, blocks_of
+from opboost_ops.tables.spill.tables import Blocks, blocks_of
 from tests.unit.quality.test_suites import SUITES, put, raw
 
 ROWS = 12

@@ -19,8 +19,8 @@ from opboost_ops.domain import Domain
 from opboost_ops.quality import suites
 from opboost_ops.quality.checks import run_suite
 from opboost_ops.quality.profile import COLUMNS
-from opboost_ops.quality.report import Report
 from opboost_ops.quality.suites import Suite
+from opboost_ops.quality.validation import Report
 from opboost_ops.reports.checks import report_blocks
 from opboost_ops.reports.display.html import document_html
 

@@ -8,7 +8,7 @@ import pytest
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.quality import suites
-from opboost_ops.quality.tightening import tightened
+from opboost_ops.quality.checks import tightened
 
 SUITE = suites.release({"income": Domain(1, 10)}, 10)
 MORE = """

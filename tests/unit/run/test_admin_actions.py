@@ -9,8 +9,8 @@ import pytest
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.party_state import reuse_open_state
-from opboost_ops.pipeline.party import admin_actions, table_watch
-from opboost_ops.pipeline.party.taking_part import require_taking_part, stopped
+from opboost_ops.pipeline.party import admin_actions, own_table
+from opboost_ops.pipeline.party.agreement import require_taking_part, stopped
 from opboost_ops.pipeline.runner import runner
 from tests.commands import opboost
 from tests.federation import FIRST_RUN, Workspace
@@ -144,7 +144,7 @@ def test_a_party_that_has_stopped_refuses_all_runs_until_it_resumes(
         # A run under way, too.
         workspace.step("bank", "desensitize")
     with pytest.raises(PolicyError, match="has stopped taking part"):
-        table_watch.changed("bank", NAME, "look")
+        own_table.changed("bank", NAME, "look")
     assert workspace.published() == before
     assert "takes part in no run" in (workspace.home("bank") / "errors/refused.txt").read_text()
     workspace.step("shop", "desensitize")

@@ -7,7 +7,7 @@ import pytest
 from opboost_ops.config.loading import load_policy
 from opboost_ops.errors import ApprovalError, PolicyError
 from opboost_ops.exchange.manifest import parse_manifest
-from opboost_ops.extras.datasets.lenders import NAME, write_lenders
+from opboost_ops.extras.datasets.generated import NAME, write_lenders
 from opboost_ops.pipeline.party import approval
 from opboost_ops.pipeline.party.approval import answer, reasons_for, waiting
 from tests.commands import opboost

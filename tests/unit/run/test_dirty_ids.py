@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 
 from opboost_ops import api
-from opboost_ops.cli import check, forget
+from opboost_ops.cli import check, ledger
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.pipeline.home import Home
-from opboost_ops.pipeline.inputs.sources import borrowed
+from opboost_ops.pipeline.inputs.own_copy import borrowed
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace, small_credit
 from tests.party_state import context_of
 
@@ -216,7 +216,7 @@ def test_dirt_changes_neither_model_nor_scores(
     table = prepared(tidy)["shop"]
     person = table.get_column("id")[0]
     capsys.readouterr()
-    forget.command(tidy.folder / "shop", " | ".join(person.upper().split("|")))
+    ledger.command(tidy.folder / "shop", " | ".join(person.upper().split("|")))
     assert "shop forgot the person" in capsys.readouterr().out
     later = Workspace(tidy.folder, SECOND_RUN)
     later.open()

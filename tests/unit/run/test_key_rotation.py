@@ -11,16 +11,15 @@ import yaml
 
 from opboost_ops.config.agreement import document
 from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
-from opboost_ops.exchange.encryption import key_name, new_encryption_key
-from opboost_ops.exchange.key_files import each
+from opboost_ops.exchange.encryption import each, key_name, new_encryption_key
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Manifest, parse_manifest
 from opboost_ops.exchange.party_state import agreements_of as load
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer, new_signing_key, signed_by
-from opboost_ops.extras.datasets.lenders import write_lenders
+from opboost_ops.extras.datasets.generated import write_lenders
 from opboost_ops.pipeline.party import agreement, clock
-from opboost_ops.pipeline.party.known_keys import replaced
 from opboost_ops.pipeline.party.rollback import check
+from opboost_ops.pipeline.party.trust import replaced
 from opboost_ops.pipeline.runner.local import run_federation
 from opboost_ops.privacy.consent.agreements import Agreement, Agreements
 from opboost_ops.verifier import verify

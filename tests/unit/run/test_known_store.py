@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from opboost_ops.errors import ConfigError, OpBoostError
-from opboost_ops.exchange.store.identity import IDENTITY, identity_from
+from opboost_ops.exchange.store.places import IDENTITY, identity_from
 from tests.commands import opboost, printed
 from tests.federation import Workspace
 from tests.party_state import entries_of, state_of

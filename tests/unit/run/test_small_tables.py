@@ -5,8 +5,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from opboost_ops.pipeline.party.own_table import few_held_out
 from opboost_ops.pipeline.party.site_faults import site_faults
-from opboost_ops.pipeline.party.small_tables import few_held_out
 from tests.federation import Workspace
 
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from opboost_ops.tables.spill.statistics import nth_least, total
+from opboost_ops.tables.spill.arrays import nth_least, total
 
 
 @pytest.mark.parametrize("rows", [1, 131_072, 131_073, 300_007])

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pyarrow.feather as feather
 
-from opboost_ops.extras.datasets.dataset import Dataset
+from opboost_ops.extras.datasets.tables import Dataset
 from tests.federation import FIRST_RUN, Workspace
 
 NAME = "credit_scoring"  # The driver's paths are those of this federation.

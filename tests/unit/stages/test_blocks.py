@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 from opboost_ops.errors import ContractError
-from opboost_ops.learning.boosters import lightgbm_blocks
+from opboost_ops.learning.boosters import lightgbm_backend
 from opboost_ops.pipeline.inputs.raw_blocks import blocks, unchanged_blocks, whole_table
-from opboost_ops.tables.spill import blocks as sizes
+from opboost_ops.tables.spill import tables as sizes
 from tests.federation import Workspace, small_credit
 from tests.party_state import context_of, forget
 
@@ -28,9 +28,9 @@ def test_a_frame_read_in_blocks_trains_the_same_model(
 ) -> None:
     written.until("train")
     other = written.copy(tmp_path / "other", written.run)
-    monkeypatch.setattr(lightgbm_blocks, "_BLOCK", 400)
-    for workspace, cells in ((written, lightgbm_blocks.LARGE), (other, 0)):
-        monkeypatch.setattr(lightgbm_blocks, "LARGE", cells)
+    monkeypatch.setattr(lightgbm_backend, "_BLOCK", 400)
+    for workspace, cells in ((written, lightgbm_backend.LARGE), (other, 0)):
+        monkeypatch.setattr(lightgbm_backend, "LARGE", cells)
         workspace.step("credit", "train")
     one, two = (each.home("credit") / "partial_model.txt" for each in (written, other))
     assert one.read_bytes() == two.read_bytes()

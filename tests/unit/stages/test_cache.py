@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.pipeline.cache import cached_files
+from opboost_ops.pipeline.home import cached_files
 from tests.commands import printed
 from tests.federation import SECOND_RUN, Workspace
 

@@ -10,13 +10,13 @@ import pytest
 
 from opboost_ops.errors import BudgetError, ConfigError, ContractError
 from opboost_ops.learning.boosters.trainer import model_of, predict
-from opboost_ops.learning.private import budget, tree
-from opboost_ops.learning.private.budget import Spent
-from opboost_ops.pipeline.resume_log import ResumeLog
+from opboost_ops.learning.private import sensitivity, tree
+from opboost_ops.learning.private.sensitivity import Spent
+from opboost_ops.pipeline.home import ResumeLog
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.pipeline.steps.assemble import LABEL, frame_of
+from opboost_ops.privacy.ledger.budgets import account_of
 from opboost_ops.privacy.ledger.entries import LedgerEntry
-from opboost_ops.privacy.ledger.model_account import account_of
 from tests.commands import printed, printed_json
 from tests.federation import Workspace
 from tests.party_state import state_of
@@ -115,7 +115,7 @@ def test_a_federation_with_both_protections(federation: Workspace) -> None:
         for line in ResumeLog(home).lines()[1:]
         for event in json.loads(line)["spent"]
     ]
-    assert budget.total(events) == 3
+    assert sensitivity.total(events) == 3
 
     files = federation.files("credit", "models", "credit_scoring", federation.run)
     card = json.loads(files["card.json"])

@@ -11,7 +11,7 @@ from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.manifest import ROUND_KINDS
 from opboost_ops.exchange.rounds.protocol import Round
 from opboost_ops.exchange.store.store import LocalStore
-from opboost_ops.extras.datasets.lenders import NAME
+from opboost_ops.extras.datasets.generated import NAME
 from opboost_ops.learning.federboost.private_federboost import BATCH
 from opboost_ops.pipeline.party.inbox import Run
 from opboost_ops.pipeline.phases import ROUNDS

@@ -6,16 +6,16 @@ import numpy as np
 import pyarrow.feather as feather
 import pytest
 
-from opboost_ops.api.experiments import run_document
+from opboost_ops.api.runs import run_document
 from opboost_ops.errors import BudgetError, ConfigError
-from opboost_ops.extras.datasets.lenders import NAME
+from opboost_ops.extras.datasets.generated import NAME
 from opboost_ops.learning.federboost.private_federboost import noise_of
 from opboost_ops.learning.private import noise
 from opboost_ops.pipeline.phases import ROUNDS
 from opboost_ops.pipeline.runner.local import Finished
 from opboost_ops.pipeline.steps.assemble import LABEL
 from opboost_ops.pipeline.steps.boost import private_of, settings_of
-from opboost_ops.privacy.ledger.model_account import account_of
+from opboost_ops.privacy.ledger.budgets import account_of
 from tests.party_state import entries_of
 from tests.unit.stages.test_horizontal_runs import TRAIN, Lenders
 

@@ -7,7 +7,7 @@ import pytest
 
 from opboost_ops.learning.private.metrics import noisy_metric
 from opboost_ops.learning.registry.card import Card
-from opboost_ops.privacy.ledger.model_account import account_of
+from opboost_ops.privacy.ledger.budgets import account_of
 from opboost_ops.reports.version_page import card_page
 from tests.party_state import entries_of
 from tests.unit.stages.test_horizontal_private import TRAINING, models

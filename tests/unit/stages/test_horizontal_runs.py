@@ -16,7 +16,7 @@ from opboost_ops.config.loading import load_federation, load_site, site_of
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.rounds.protocol import Alone
-from opboost_ops.extras.datasets.lenders import NAME, write_lenders
+from opboost_ops.extras.datasets.generated import NAME, write_lenders
 from opboost_ops.extras.datasets.workspace import agree_for_all
 from opboost_ops.extras.export.export import export_model, model_columns
 from opboost_ops.learning.federboost import federboost

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from typer.testing import CliRunner
 
 from opboost_ops.cli import app
-from opboost_ops.extras.datasets.lenders import NAME
+from opboost_ops.extras.datasets.generated import NAME
 from opboost_ops.extras.datasets.workspace import agree_for_all
 from opboost_ops.pipeline.party.inbox import Run
 from opboost_ops.pipeline.phases import ROUNDS

@@ -18,8 +18,8 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.sealed.ids import messages
 from opboost_ops.extras.serving.rows import frame_of, with_ids
 from opboost_ops.privacy.declarations import declarations
-from opboost_ops.tables.aggregates import write_people
 from opboost_ops.tables.id_recipe import id_of_text, person_ids
+from opboost_ops.tables.people import write_people
 from tests.federation import Workspace
 
 RULES = get_args(Normalisation)
@@ -196,7 +196,7 @@ def test_rows_of_a_person_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
             "kind": pl.Series(["x", "y", "z", "y", None], dtype=pl.Categorical),
         }
     )
-    monkeypatch.setattr("opboost_ops.tables.aggregates.rows_of_block", lambda _: 2)
+    monkeypatch.setattr("opboost_ops.tables.people.rows_of_block", lambda _: 2)
     wanted = {
         "id": ["a", "b", "c"],
         "amount": [2.5, 1.0, None],  # To the bit, in whatever order; nothing sums to nothing.

@@ -14,8 +14,13 @@ from opboost_ops.learning import metrics
 from opboost_ops.learning.intervals import Comparison
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pipeline.evaluation.gate import gate
-from opboost_ops.pipeline.evaluation.interval_gate import ALONE, REFERENCE, interval_gate
-from opboost_ops.pipeline.evaluation.reference import approved, reference_of
+from opboost_ops.pipeline.evaluation.interval_gate import (
+    ALONE,
+    REFERENCE,
+    approved,
+    interval_gate,
+    reference_of,
+)
 from tests.federation import Workspace
 
 NEW = "federated_desensitised"

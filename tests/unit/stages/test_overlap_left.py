@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from opboost_ops import api
 from opboost_ops.config.federation import IdColumn
 from opboost_ops.errors import PolicyError
-from opboost_ops.extras.datasets.dataset import Dataset
+from opboost_ops.extras.datasets.tables import Dataset
 from opboost_ops.learning import metrics as metrics_of
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.stages.scoring_data import HOLDERS, dataset, held_out, predicted, scoring

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opboost_ops.config.columns import columns_of
-from opboost_ops.config.declared_map import map_digest
+from opboost_ops.config.columns import columns_of, map_digest
 from opboost_ops.config.feature import Feature, canonical
 from opboost_ops.config.federation import IdColumn
 from opboost_ops.domain import Domain

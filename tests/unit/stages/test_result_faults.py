@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from opboost_ops.config.loading import load_federation
-from opboost_ops.extras.datasets.lenders import write_lenders
+from opboost_ops.extras.datasets.generated import write_lenders
 from opboost_ops.pipeline.inputs.rehearsal import finding_fault
-from opboost_ops.quality.report import Finding
+from opboost_ops.quality.validation import Finding
 
 
 @pytest.fixture(scope="module")

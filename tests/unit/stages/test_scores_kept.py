@@ -12,8 +12,8 @@ import pytest
 
 from opboost_ops.config.columns import columns_of
 from opboost_ops.errors import ContractError
-from opboost_ops.exchange.sealed.row_formats import Rows
-from opboost_ops.learning.registry import scores
+from opboost_ops.exchange.sealed.sealing import Rows
+from opboost_ops.learning.registry import registry
 from opboost_ops.pipeline import catalogue
 from opboost_ops.pipeline.stage import Context, Outcome, Stage
 from tests.federation import FIRST_RUN, Workspace
@@ -81,7 +81,7 @@ def test_whatever_stage_fails_there_are_no_scores_until_the_last_one(
                 run.step(step.party, step.stage)
         assert score_files(trained) == []
         run.step(step.party, step.stage)
-    writes = [(scores.pq.ParquetWriter, "write_table"), (os, "fsync"), (os, "replace")]
+    writes = [(registry.pq.ParquetWriter, "write_table"), (os, "fsync"), (os, "replace")]
     for owner, function in writes:
         with monkeypatch.context() as patch:
             patch.setattr(owner, function, _full(getattr(owner, function)))

@@ -13,7 +13,7 @@ import pytest
 from opboost_ops.errors import ContractError, OpBoostError
 from opboost_ops.exchange.rejection import Reason, Rejected
 from opboost_ops.exchange.sealed import curve, month_keys, oprf, parts
-from opboost_ops.pipeline.runner.private_failures import COMMON_ROWS
+from opboost_ops.pipeline.runner.runner import COMMON_ROWS
 from tests.federation import FIRST_RUN, Workspace
 from tests.party_state import entries_of
 from tests.unit.stages.test_whole_runs import NAME, dataset

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from opboost_ops.config.source import Sink
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.pipeline.evaluation.sinks import deliver
-from opboost_ops.reports.display.spreadsheets import csv_text, plain_texts, text_of
+from opboost_ops.pipeline.evaluation.scores import deliver
+from opboost_ops.reports.display.tables import csv_text, plain_texts, text_of
 from opboost_ops.tables.spill.arrays import Scratch
 from tests.federation import Workspace
 

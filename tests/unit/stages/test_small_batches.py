@@ -7,7 +7,7 @@ import pytest
 
 from opboost_ops.config.policy import Checks
 from opboost_ops.quality import suites
-from opboost_ops.quality.tightening import tightened
+from opboost_ops.quality.checks import tightened
 from tests.federation import SCORING_RUN, Workspace
 from tests.unit.quality.test_suites import IDS, PARTY
 from tests.unit.stages.scoring_data import HOLDERS, score_files, scoring

@@ -14,15 +14,15 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
-from opboost_ops.cli import check, forget
+from opboost_ops.cli import check, ledger
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
-from opboost_ops.pipeline.party.table_watch import changed
+from opboost_ops.pipeline.party.own_table import changed
 from opboost_ops.tables import copies, database
-from opboost_ops.tables.categories import category_texts
-from opboost_ops.tables.column_types import Expected
+from opboost_ops.tables.columns import Expected
 from opboost_ops.tables.copies import copy
-from opboost_ops.tables.sorted_copy import write_sorted
+from opboost_ops.tables.people import write_sorted
+from opboost_ops.tables.raw_values import category_texts
 from tests.bad_input.faults import CANARY_TEXT
 from tests.federation import Workspace
 
@@ -65,7 +65,7 @@ def test_what_a_column_holds_is_decided_by_all_of_its_cells(tmp_path: Path, cell
 def test_a_table_is_sorted_some_rows_at_a_time(
     tmp_path: Path, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opboost_ops.tables.sorted_copy._ROWS", rows)
+    monkeypatch.setattr("opboost_ops.tables.people._ROWS", rows)
     ids = ["b", "a", None, "c", "b", "a", None, "b"]
     table = pl.DataFrame({"id": ids, "x": range(8)})
     write_sorted(table.lazy(), "id", tmp_path / "whole.parquet")
@@ -239,7 +239,7 @@ from pathlib import Path
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError
 from opboost_ops.tables.copies import copy
-from opboost_ops.tables.column_types import Expected
+from opboost_ops.tables.columns import Expected
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
 try:
     copy(Source(at=sys.argv[2]), "bank", Path(sys.argv[3]) / "t.parquet",
@@ -338,7 +338,7 @@ def test_a_forgotten_person_leaves_the_copy_and_does_not_come_back(
     before = pl.read_ipc(copied.read_bytes()).get_column("id")
     assert person in before
 
-    forget.command(workspace.folder / "bank", str(person))
+    ledger.command(workspace.folder / "bank", str(person))
     said = capsys.readouterr().out
     assert "Removed from the copies that runs of credit_scoring have made" in said
     assert str(person) not in said
@@ -359,7 +359,7 @@ def test_a_forgotten_person_leaves_the_copy_and_does_not_come_back(
     # An ID that nobody has removes nothing.
     kept = copied.read_bytes()
     for nobody in ("nobody-at-all", "9" * 20, "--5"):
-        forget.command(workspace.folder / "bank", nobody)
+        ledger.command(workspace.folder / "bank", nobody)
         said = capsys.readouterr().out
         assert "put the ID on its list" in said and "Removed" not in said
     assert copied.read_bytes() == kept

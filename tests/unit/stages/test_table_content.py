@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from opboost_ops.tables.content import content_fingerprint
+from opboost_ops.tables.copies import content_fingerprint
 
 KEY = bytes(range(32))
 ROWS = 500
@@ -91,7 +91,7 @@ def test_how_it_is_written_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
     for part, rows in zip(parts, (slice(0, 1), slice(300, 500), slice(1, 300)), strict=True):
         table()[rows].write_parquet(part)
     assert content_fingerprint(parts, COLUMNS, KEY) == before
-    monkeypatch.setattr("opboost_ops.tables.content._ROWS", 13)
+    monkeypatch.setattr("opboost_ops.tables.copies._ROWS", 13)
     assert content_fingerprint(parts[::-1], COLUMNS[::-1], KEY) == before
 
 

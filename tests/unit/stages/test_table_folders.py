@@ -12,8 +12,8 @@ import pytest
 from opboost_ops.errors import ContractError
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.raw_blocks import whole_table
-from opboost_ops.pipeline.party import table_watch
-from opboost_ops.tables.spill import arrays, blocks
+from opboost_ops.pipeline.party import own_table
+from opboost_ops.tables.spill import arrays, tables
 from tests.bad_input.faults import CANARY_TEXT, message_is_right
 from tests.federation import Workspace, small_credit
 from tests.party_state import context_of, entries_of
@@ -96,7 +96,7 @@ def copied(
             # More rows than are held in memory, and than are read at once.
             for party in (PARTY, "credit"):
                 found.declare(f"{party}/site.yaml", block_rows=40)
-            for module, size in ((arrays, "BLOCK"), (blocks, "FEWEST"), (blocks, "MOST")):
+            for module, size in ((arrays, "BLOCK"), (tables, "FEWEST"), (tables, "MOST")):
                 monkeypatch.setattr(module, size, 60)
         return found
 
@@ -185,7 +185,7 @@ def test_a_folder_is_watched(
     folder = workspace.table_path(PARTY).with_suffix("")
 
     def changed(look: str) -> bool:
-        return table_watch.changed(PARTY, NAME, look)
+        return own_table.changed(PARTY, NAME, look)
 
     assert changed("1")
     (folder / "part-2.parquet").rename(folder / "part-3.parquet")

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from opboost_ops.errors import ContractError
-from opboost_ops.pipeline.inputs.weights import require_labels, weights_in, weights_of
+from opboost_ops.pipeline.inputs.holdout import require_labels, weights_in, weights_of
 from opboost_ops.tables.spill.arrays import ROWS, Scratch
 
 LABEL: Any = SimpleNamespace(column="y")

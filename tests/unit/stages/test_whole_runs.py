@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow.feather as feather
 import pytest
 
-from opboost_ops.extras.datasets.dataset import Dataset
+from opboost_ops.extras.datasets.tables import Dataset
 from opboost_ops.learning.boosters.trainer import predict
 from tests.federation import FIRST_RUN, Workspace
 

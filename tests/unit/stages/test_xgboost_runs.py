@@ -10,7 +10,7 @@ import xgboost
 
 from opboost_ops.config.columns import columns_of
 from opboost_ops.errors import ConfigError
-from opboost_ops.exchange.encoding import integers
+from opboost_ops.exchange.files import integers
 from opboost_ops.extras.export.export import export_model
 from opboost_ops.learning.boosters.trainer import model_of, predict
 from opboost_ops.learning.registry.registry import model_in

@@ -3,7 +3,7 @@
 import numpy as np
 
 from opboost_ops.domain import Domain
-from opboost_ops.learning.boosters.frame import Frame, Parameters
+from opboost_ops.learning.boosters.backend import Frame, Parameters
 from opboost_ops.mechanisms import GlobalMap
 
 DOMAIN = Domain(1, 10)

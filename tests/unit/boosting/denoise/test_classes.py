@@ -6,10 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from opboost_ops.learning.denoise.classes import Classes
-from opboost_ops.learning.denoise.draws import Draws
+from opboost_ops.learning.denoise.classes import Classes, Draws, LatentRows
 from opboost_ops.learning.denoise.joint import impute
-from opboost_ops.learning.denoise.latent_rows import LatentRows
 from opboost_ops.learning.denoise.rows import Rows, drawable, quantile_levels, rows_of
 from opboost_ops.learning.denoise.starts import Start, classes_of, smoothing_of
 from opboost_ops.mechanisms import Piecewise
@@ -136,8 +134,8 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         LatentRows(rows, classes).step(classes, smoothing),
         impute(classes, rows, DRAWS, 0),
     )
-    monkeypatch.setattr("opboost_ops.learning.denoise.latent_rows.BLOCK", 100)
-    monkeypatch.setattr("opboost_ops.learning.denoise.latent_rows._AT_ONCE", 30)
+    monkeypatch.setattr("opboost_ops.learning.denoise.classes.BLOCK", 100)
+    monkeypatch.setattr("opboost_ops.learning.denoise.classes._AT_ONCE", 30)
     monkeypatch.setattr("opboost_ops.learning.denoise.joint.BLOCK", 1_000)
     parts, same = (
         LatentRows(rows, classes).step(classes, smoothing),

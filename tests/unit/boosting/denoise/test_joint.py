@@ -9,9 +9,9 @@ import pytest
 from opboost_ops.errors import ContractError
 from opboost_ops.learning import splits
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.frame import Frame
+from opboost_ops.learning.boosters.backend import Frame
 from opboost_ops.learning.denoise import joint
-from opboost_ops.learning.denoise.mixture import even_mixture
+from opboost_ops.learning.denoise.joint import even_mixture
 from opboost_ops.learning.denoise.rows import drawable
 from tests.unit.boosting.denoise.planted import CHANNELS, REGRESSION, planted, released
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from opboost_ops.learning.boosters.frame import Frame, Parameters, Private
-from opboost_ops.learning.private.candidates import Candidates
+from opboost_ops.learning.boosters.backend import Frame, Parameters, Private
+from opboost_ops.learning.private.tree import Candidates
 
 #: Labels of the frames below are numbers of [-1, 1], laid on themselves.
 BOUNDS = (-1.0, 1.0)

@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import beta
 
 from benchmarks.papers.private_variants import paper_gain_range
-from opboost_ops.learning.boosters.frame import Parameters
+from opboost_ops.learning.boosters.backend import Parameters
 from opboost_ops.learning.private import noise, trainer
 from opboost_ops.learning.private.sensitivity import LEAF_UNITS
 from opboost_ops.learning.private.trainer import Trained

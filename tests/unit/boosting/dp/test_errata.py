@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.papers.private_variants import paper_gain_range
-from opboost_ops.learning.private import budget, sensitivity, trainer
-from opboost_ops.learning.private.budget import Spent
-from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, LEAF_UNITS
+from opboost_ops.learning.private import sensitivity, trainer
+from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, LEAF_UNITS, Spent
 
 TEXT = (
     (Path(__file__).parents[4] / "docs" / "reference" / "errata.md").read_text().replace("\n", " ")
@@ -30,12 +29,12 @@ def test_lemma_1_bounds_the_rise_alone() -> None:
 
 
 def test_leaves_on_the_budget_of_nodes_do_not_add_up() -> None:
-    leaves, node = budget.parts(Fraction(1), 6)
+    leaves, node = sensitivity.parts(Fraction(1), 6)
     depths = [Spent(ensemble=0, tree=0, depth=d, epsilon=str(node)) for d in range(6)]
     wrong = [*depths, Spent(ensemble=0, tree=0, depth=None, epsilon=str(node))]
     right = [*depths, Spent(ensemble=0, tree=0, depth=None, epsilon=str(leaves))]
-    assert budget.total(wrong) == Fraction(7, 12)
-    assert budget.total(right) == 1
+    assert sensitivity.total(wrong) == Fraction(7, 12)
+    assert sensitivity.total(right) == 1
     assert leaves / node == 6
 
 

@@ -14,8 +14,8 @@ from scipy.optimize import brentq
 from benchmarks.papers.lower_bounds import excess
 from opboost_ops.errors import ContractError
 from opboost_ops.learning.boosters import trainer as boosters
-from opboost_ops.learning.boosters.frame import Parameters
-from opboost_ops.learning.private import leaf_sums, random_tree, trainer
+from opboost_ops.learning.boosters.backend import Parameters
+from opboost_ops.learning.private import leaf_sums, noisy_leaves, trainer
 from opboost_ops.learning.private.sensitivity import LEAF_UNITS
 from opboost_ops.learning.private.tree import Tree
 from tests.unit.boosting.dp.tables import Lines, candidates_of, mixed, parameters
@@ -63,7 +63,7 @@ def test_leaves_are_those_that_rows_fall_into(seed: int, depth: int) -> None:
     frame, _ = mixed(50, seed)
     candidates = candidates_of(frame)
     codes = candidates.codes(frame.matrix)
-    splits = random_tree.drawn(2**depth - 1, candidates)
+    splits = noisy_leaves.drawn(2**depth - 1, candidates)
     tree = Tree(tuple(splits), tuple(i * LEAF_UNITS for i in range(2**depth)))
     found = leaf_sums.leaf_of(splits, codes, candidates)
     assert found.tolist() == tree.values(codes, candidates).astype(int).tolist()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from opboost_ops.learning.boosters import trainer as boosters
-from opboost_ops.learning.private import budget, noise, random_tree, trainer
+from opboost_ops.learning.private import noise, noisy_leaves, sensitivity, trainer
 from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, LEAF_UNITS
 from opboost_ops.learning.private.trainer import Trained
 from tests.unit.boosting.dp.tables import bits, mixed, parameters
@@ -48,7 +48,7 @@ def test_a_training_spends_its_epsilon_on_leaves_and_all_rows_are_in_every_tree(
     monkeypatch.setattr(noise, "laplace", laplace)
     settings = replace(random(0.7, 6), task="binary", classes=2, depth=3)
     found = trainer.fit(frame, label, settings)
-    assert budget.total(found.events) == Fraction(7, 10)
+    assert sensitivity.total(found.events) == Fraction(7, 10)
     assert [event.depth for event in found.events] == [None] * 6
     assert sum((epsilon for *_, epsilon in asked), Fraction(0)) == Fraction(7, 10)
     sums, counts = asked[::2], asked[1::2]
@@ -73,7 +73,7 @@ def test_one_row_moves_one_sum_by_a_gradient_and_one_count_by_one(
     )
     for rows in (np.arange(200), np.arange(199)):
         fewer = np.asfortranarray(codes[rows])
-        random_tree.grow(fewer, gradients[rows], candidates, Fraction(1), 3)
+        noisy_leaves.grow(fewer, gradients[rows], candidates, Fraction(1), 3)
     sums, counts = (np.abs(np.subtract(asked[i], asked[i + 2])) for i in (0, 1))
     assert (sums > 0).sum() == 1
     assert sums.max() == abs(gradients[199]) <= GRADIENT_UNITS
@@ -93,7 +93,7 @@ def test_the_model_learns_and_stock_lightgbm_reads_it() -> None:
 def test_features_are_drawn_alike_however_many_candidates_they_have() -> None:
     frame, _ = mixed(10, 5)
     candidates = trainer.Candidates.of(frame.names, frame.thresholds, frame.categories)
-    found = np.array(random_tree.drawn(2_000, candidates))
+    found = np.array(noisy_leaves.drawn(2_000, candidates))
     counts = np.bincount(candidates.feature[found], minlength=4)
     assert np.abs(counts - 500).max() < 120
     assert len(np.unique(found)) == len(candidates.feature)

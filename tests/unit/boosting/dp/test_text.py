@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.frame import Parameters, Private
+from opboost_ops.learning.boosters.backend import Parameters, Private
 from opboost_ops.learning.private import trainer as dp
 from opboost_ops.learning.private.backend import model_text
 from tests.unit.boosting.dp.tables import mixed

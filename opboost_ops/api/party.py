@@ -1,0 +1,289 @@
+"""A party at home: faults, consent, what its releases cost, and the first files."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from opboost_ops.config.agreement import digest_of, document
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.loading import POLICY, load_federation, load_party, load_policy, load_site
+from opboost_ops.config.policy import Policy
+from opboost_ops.errors import ConfigError, Fault
+from opboost_ops.exchange.party_state import agreements_of
+from opboost_ops.extras.setup import bounds as bounds_table
+from opboost_ops.extras.setup.federation_file import (
+    EdgesWritten,
+    Federated,
+    take_in,
+    write_private_edges,
+)
+from opboost_ops.extras.setup.federation_file import federate as join_offers
+from opboost_ops.extras.setup.keys import pin
+from opboost_ops.extras.setup.offers import init as init
+from opboost_ops.pipeline.party import agreement
+from opboost_ops.pipeline.party.party_sites import federation_file, site_files
+from opboost_ops.pipeline.party.site_faults import MadePeople, site_faults
+from opboost_ops.pipeline.runner.exact_releases import exact_releases
+from opboost_ops.pipeline.steps.register import sum_guarantee
+from opboost_ops.privacy.consent.agreements import once_agreed
+from opboost_ops.privacy.consent.changes import Change, changes, leaving
+from opboost_ops.privacy.ledger.budgets import ModelAccount
+from opboost_ops.reports.consent_sheet import ConsentSheet, consent_sheet
+from opboost_ops.reports.display.blocks import finite
+from opboost_ops.reports.ledger import ledger_of
+
+
+@dataclass(frozen=True, repr=False)
+class Checked:
+    """The result of `check`.
+
+    Attributes:
+        federation: As declared.
+        faults: All that is wrong at the parties' sites and tables; empty if nothing.
+        leaves: What is randomised before it leaves: a row a column and agreed epsilon, with
+            ``party``, ``column``, ``mechanism``, ``epsilon``, ``loss_1`` and ``loss_whole``.
+        exact: What is sent in a run without an epsilon: ``sender``, ``receiver``, ``discloses``.
+        lacking: By party, what it has not agreed to; empty if all have agreed.
+        people: By party and table, what an ID's rules change and which rows have one ID, and how
+            many people aggregates make: counts, and numbers of rows.
+    """
+
+    federation: Federation
+    faults: tuple[Fault, ...]
+    leaves: pl.DataFrame
+    exact: pl.DataFrame
+    lacking: Mapping[str, str]
+    people: MadePeople
+
+    def document(self) -> dict[str, Any]:
+        """The same as JSON; infinite losses are ``"inf"``."""
+        leaves = [
+            {name: finite(value) for name, value in line.items()} for line in self.leaves.to_dicts()
+        ]
+        return {
+            "federation": self.federation.name,
+            "faults": [vars(fault) for fault in self.faults],
+            "lacking": dict(self.lacking),
+            "leaves": leaves,
+            "exact": self.exact.to_dicts(),
+            "people": self.people,
+        }
+
+    def __repr__(self) -> str:
+        count = f"{len(self.faults)} faults" if self.faults else "no faults"
+        return f"Checked({self.federation.name}: {count}, {self.leaves.height} releases)"
+
+
+@dataclass(frozen=True, repr=False)
+class Consent:
+    """A party's agreement before it is given.
+
+    Attributes:
+        party: Which.
+        federation: As declared.
+        digest: Of what is agreed to; `agree` takes it.
+        changes: What is new since the party's last agreement.
+        number: Of the party's agreement to just this; None if it has not agreed.
+        sheet: All that leaves, and what it means.
+        policy: The party's, as it will be once it has agreed.
+    """
+
+    party: str
+    federation: Federation
+    digest: str
+    changes: tuple[Change, ...]
+    number: int | None
+    sheet: ConsentSheet
+    policy: Policy
+
+    def __repr__(self) -> str:
+        state = f"agreed, number {self.number}" if self.number else f"{len(self.changes)} changes"
+        return f"Consent({self.party} to {self.federation.name}: {state})"
+
+
+def check(federation: str | Path) -> Checked:
+    """Report everything that would stop a run, and what a run sends.
+
+    Args:
+        federation: ``federation.yaml``, or its folder.
+
+    Raises:
+        ConfigError: The federation file itself is faulty; with all its faults.
+    """
+    path = federation_file(Path(federation))
+    declared = load_federation(path)
+    faults, _, people = site_faults(path, declared)
+    lines = [
+        {
+            "party": party,
+            "column": line.charge,
+            "mechanism": line.curve.mechanism,
+            "epsilon": line.epsilon,
+            "loss_1": float(line.curve.loss[0]),
+            "loss_whole": float(line.curve.loss[-1]),
+        }
+        for party in declared.feature_holders
+        for line in leaving(declared, party)
+    ]
+    exact = [
+        {"sender": sender, "receiver": receiver, "discloses": discloses}
+        for sender, receiver, discloses in exact_releases(declared)
+    ]
+    return Checked(
+        declared,
+        tuple(faults),
+        pl.DataFrame(lines, infer_schema_length=None),
+        pl.DataFrame(exact, infer_schema_length=None),
+        _lacking(path, declared),
+        people,
+    )
+
+
+def _lacking(path: Path, federation: Federation) -> dict[str, str]:
+    problems: dict[str, str] = {}
+    for party, file in site_files(path, federation).items():
+        try:
+            lacks = agreement.lacking(load_site(file), federation)
+        except ConfigError as error:
+            lacks = error.problem
+        if lacks:
+            problems[party] = lacks
+    return problems
+
+
+def agree(
+    site: str | Path,
+    federation: str | Path,
+    digest: str | None = None,
+    *,
+    by: str = "",
+    because: str = "",
+) -> Consent:
+    """Show what a party would agree to; with its digest, agree to it.
+
+    Args:
+        site: Folder of the party's ``site.yaml``.
+        federation: ``federation.yaml``, or its folder.
+        digest: Of a `Consent` that somebody has read; nothing is agreed to without it.
+        by: Who agrees for the party.
+        because: Why.
+
+    Raises:
+        ConfigError: The party is not in the federation, or the file is not what was read.
+    """
+    path = federation_file(Path(federation))
+    mine, declared = load_site(Path(site) / "site.yaml"), load_federation(path)
+    agreement.require_member(mine, declared)
+    current = digest_of(document(declared))
+    if digest is not None and digest != current:
+        raise ConfigError(
+            f"{digest} is not the digest of {path.name}, which is {current} now.",
+            "Nothing was agreed to. Read what is new, and give its digest.",
+        )
+    if digest is not None:
+        pin(Path(site), declared)
+        agreement.agree(mine, declared, by=by, because=because)
+    agreements = agreements_of(mine)
+    newest = agreements.newest(declared.name)
+    number = newest.number if newest is not None and newest.digest == current else None
+    policy = load_policy(Path(site) / POLICY)
+    policy = once_agreed(policy, declared)
+    exact, models = exact_releases(declared), sum_guarantee(declared)
+    sheet = consent_sheet(declared, mine.party, policy, current, exact, models)
+    new = tuple(changes(agreements, declared))
+    return Consent(mine.party, declared, current, new, number, sheet, policy)
+
+
+@dataclass(frozen=True, repr=False)
+class Statement:
+    """A party's releases, and their cost.
+
+    Attributes:
+        party: Whose.
+        columns: A row for each released feature and receiver: ``feature``, raw ``column``,
+            ``receiver``, days of its ``releases``, ``loss`` of one, ``spent`` and ``budget`` of
+            the raw column, and ``since`` when its values stand.
+        exact: A row for each kind of release that has no epsilon: ``receiver``, ``kind``,
+            ``times`` and what it ``discloses``.
+        models: What all private models have cost together.
+    """
+
+    party: str
+    columns: pl.DataFrame
+    exact: pl.DataFrame
+    models: ModelAccount
+
+    def __repr__(self) -> str:
+        return f"Statement({self.party}: {self.columns.height} columns charged)"
+
+
+def ledger(site: str | Path) -> Statement:
+    """Read what a party has released from its ledger.
+
+    Args:
+        site: Folder of the party's ``site.yaml``.
+
+    Raises:
+        ConfigError: The site or its database cannot be read.
+    """
+    declared, policy = load_party(Path(site) / "site.yaml")
+    view = ledger_of(declared, policy)
+    content = view.document()
+    columns, exact = (
+        pl.DataFrame(content[name], infer_schema_length=None) for name in ("columns", "exact")
+    )
+    return Statement(declared.party, columns, exact, view.models)
+
+
+def bounds(site: str | Path) -> bounds_table.FilledIn:
+    """Write a party's completed ``bounds.csv`` into its offer; draw the private edges in it.
+
+    Args:
+        site: Folder of the party's ``site.yaml``.
+
+    Raises:
+        ConfigError: All faults of the table at once; nothing was written.
+    """
+    return take_in(Path(site))
+
+
+def private_edges(
+    site: str | Path,
+    epsilon: float,
+    columns: Mapping[str, int] | None = None,
+    federation: str | Path | None = None,
+    number: int = 1,
+) -> EdgesWritten:
+    """Draw private edges from a party's own table, charge them, and write them into its file.
+
+    Args:
+        site: Folder of the party's ``site.yaml``.
+        epsilon: Of each column, for a person who is added, removed or replaced.
+        columns: How many cells, by feature; when absent, the domain's for every numeric column
+            that is not declared boolean.
+        federation: The ``federation.yaml``; the party's offer when absent.
+        number: Of the draw, from 1; another one draws, and costs, again.
+
+    Raises:
+        OpBoostError: A column takes no edges, the policy or a budget does not allow them, or the
+            table cannot be read; nothing was drawn or written.
+    """
+    file = None if federation is None else Path(federation)
+    return write_private_edges(Path(site), epsilon, columns, file, number)
+
+
+def federate(offers: Sequence[str | Path], file: str | Path = "federation.yaml") -> Federated:
+    """Write a federation file from the parties' offers.
+
+    Args:
+        offers: The parties' offers, or the folders of parties that are here. What their offers
+            still leave blank is taken from their ``bounds.csv``.
+        file: The ``federation.yaml``; one that is there keeps what no offer says.
+
+    Raises:
+        ConfigError: With all faults; nothing was written.
+    """
+    return join_offers([Path(offer) for offer in offers], Path(file))

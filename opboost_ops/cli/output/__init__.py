@@ -1,4 +1,0 @@
-"""Output of commands: tables, CSV, progress.
-
-`printing` prints blocks and JSON, `progress` the steps of a run.
-"""

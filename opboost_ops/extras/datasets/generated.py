@@ -1,0 +1,262 @@
+"""Generated federations: credit with three parties, and lenders that learn horizontally.
+
+The setting is Figure 1 of the OpBoost paper; the customers are made up, from a public seed.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from opboost_ops.extras.datasets.tables import ID, Dataset
+from opboost_ops.extras.datasets.workspace import (
+    column_uuid,
+    federation_terms,
+    federation_uuid,
+    require_empty,
+    seeded_secret,
+    write_federation,
+    write_keys,
+    write_site,
+)
+
+CUSTOMERS = 50_000
+
+#: How many customers there are for each one to be scored.
+_PER_NEW = 10
+
+#: Share of all customers whom each party knows.
+_KNOWN = {"credit": 0.92, "shop": 0.9, "bank": 0.94}
+
+_PAYMENT = ("transfer", "card", "wallet", "instalments")
+_EMPLOYMENT = ("salaried", "self-employed", "student", "retired", "unemployed")
+
+
+def load(rows: int = CUSTOMERS, seed: int = 0) -> Dataset:
+    """Generate the three tables, and those of a tenth as many applicants who are to be scored.
+
+    Args:
+        rows: Customers in all; each party knows about nine in ten of them.
+        seed: Of the generator.
+    """
+    applicants = _credit_tables(max(rows // _PER_NEW, 20), seed + 2**31, "N")
+    return Dataset(
+        name="credit_scoring",
+        task="binary",
+        tables=_credit_tables(rows, seed, "C"),
+        label_holder="credit",
+        label={"column": "default", "task": "binary", "classes": [0, 1]},
+        features=_CREDIT_FEATURES,
+        holdout=0.2,
+        epsilon=0.64,
+        domain=(1, 10),
+        new_rows={**applicants, "credit": applicants["credit"].drop("default")},
+    )
+
+
+def _credit_tables(rows: int, seed: int, prefix: str) -> dict[str, pl.DataFrame]:
+    rng = np.random.default_rng(seed)
+    means, strain, thrift = rng.normal(size=(3, rows))
+    age = np.clip(42 + 13 * rng.normal(size=rows), 18, 90).round()
+    employment = rng.choice(5, size=rows, p=(0.58, 0.14, 0.1, 0.12, 0.06))
+    tables: dict[str, dict[str, Any]] = {
+        "credit": {
+            "age": age,
+            "employment": np.array(_EMPLOYMENT)[employment],
+            "amount": np.round(np.exp(8.6 + 0.25 * means + 0.8 * rng.normal(size=rows)), 2),
+            "term_months": rng.choice([12, 24, 36, 48, 60, 84], size=rows),
+            "earlier_loans": rng.poisson(1.2, size=rows),
+            "delinquencies": rng.poisson(np.exp(-1.2 + 0.7 * strain)),
+        },
+        "shop": {
+            "orders_a_year": rng.poisson(np.exp(1.8 + 0.3 * means + 0.3 * rng.normal(size=rows))),
+            "spend": np.round(np.exp(5.6 + 0.5 * means + 0.9 * rng.normal(size=rows)), 2),
+            "late_payments": rng.poisson(np.exp(-0.5 + 0.9 * strain)),
+            "returns_share": np.clip(0.15 + 0.12 * rng.normal(size=rows), 0, 1).round(3),
+            "months_as_customer": np.clip(rng.exponential(30, size=rows), 1, 240).round(),
+        },
+        "bank": {
+            "income": np.round(np.exp(7.9 + 0.55 * means + 0.2 * rng.normal(size=rows)), 2),
+            "balance": np.round(np.exp(7.0 + 0.9 * thrift + 0.5 * means), 2),
+            "overdrafts": rng.poisson(np.exp(-0.4 + 0.8 * strain - 0.4 * thrift)),
+            "debt_ratio": np.clip(0.35 + 0.16 * strain + 0.1 * rng.normal(size=rows), 0, 1.5),
+            "savings_rate": np.clip(0.1 + 0.08 * thrift + 0.03 * rng.normal(size=rows), -0.2, 0.6),
+        },
+    }
+    risk = 1.3 * strain - 0.9 * means - 0.8 * thrift + 0.5 * np.isin(employment, (2, 4))
+    risk += 0.4 * (age < 25) + 0.15 * np.log(tables["credit"]["amount"] / 5000)
+    default = rng.random(rows) < 1 / (1 + np.exp(2.2 - 1.3 * risk))
+    tables["credit"]["default"] = default.astype(np.int64)
+    ids = np.array([f"{prefix}{i:07d}" for i in rng.permutation(10 * rows)[:rows]])
+    frames: dict[str, pl.DataFrame] = {}
+    for party, columns in tables.items():
+        places = rng.permutation(np.flatnonzero(rng.random(rows) < _KNOWN[party]))
+        frame = pl.DataFrame({ID: ids[places], **{n: v[places] for n, v in columns.items()}})
+        frames[party] = frame
+    frames["bank"] = _with_gaps(frames["bank"], "income", 0.01, rng)
+    frames["shop"] = _with_gaps(frames["shop"], "returns_share", 0.02, rng)
+    frames["credit"] = _with_gaps(frames["credit"], "earlier_loans", 0.01, rng)
+    # Who is short of money buys on instalments, as a rule.
+    habit = np.searchsorted((-0.9, 0.2, 1.1), strain + 0.7 * rng.normal(size=rows))
+    payment = pl.DataFrame({ID: ids, "payment": np.array(_PAYMENT)[habit]})
+    frames["shop"] = frames["shop"].join(payment, on=ID, how="left", maintain_order="left")
+    return frames
+
+
+def _with_gaps(
+    frame: pl.DataFrame, column: str, share: float, rng: np.random.Generator
+) -> pl.DataFrame:
+    gaps = pl.Series(rng.random(frame.height) < share)
+    return frame.with_columns(pl.when(gaps).then(None).otherwise(pl.col(column)).alias(column))
+
+
+_CREDIT_FEATURES: dict[str, dict[str, dict[str, Any]]] = {
+    "credit": {
+        "age": {},
+        "employment": {"type": "nominal"},
+        "amount": {},
+        "term_months": {},
+        "earlier_loans": {"missing": "keep"},
+        "delinquencies": {},
+    },
+    "shop": {
+        "orders_a_year": {"bounds": [0, 60], "scale": "log1p"},
+        "spend": {"bounds": [0, 20_000], "scale": "log1p"},
+        "late_payments": {"bounds": [0, 9]},
+        "returns_share": {"bounds": [0, 0.6], "missing": {"fill": 0.15, "bit": 0.64}},
+        "months_as_customer": {"bounds": [0, 240], "scale": "log1p"},
+        "payment": {"type": "nominal", "categories": list(_PAYMENT)},
+    },
+    "bank": {
+        "income": {"bounds": [300, 30_000], "scale": "log1p", "missing": {"fill": 2500}},
+        "balance": {"bounds": [0, 50_000], "scale": "log1p"},
+        "overdrafts": {"bounds": [0, 9]},
+        "debt_ratio": {"bounds": [0, 1]},
+        "savings_rate": {"bounds": [-0.15, 0.4]},
+    },
+}
+# A protected amount's log scale begins at its lower bound; edges that rise by a constant factor
+# spread incomes better than a logarithm of the distance from 300.
+_CREDIT_FEATURES["bank"]["income"]["scale"] = {
+    "edges": [900, 1300, 1800, 2300, 3000, 4000, 5500, 8000, 12_000]
+}
+_CREDIT_FEATURES["bank"]["balance"]["scale"] = {
+    "edges": [250, 450, 700, 1000, 1500, 2200, 3300, 5500, 10_000]
+}
+_CREDIT_FEATURES["shop"]["spend"]["scale"] = {
+    "edges": [60, 110, 170, 250, 350, 500, 750, 1200, 2200]
+}
+
+
+NAME = "lenders"
+
+
+#: Public bounds.
+_LENDER_FEATURES: dict[str, dict[str, Any]] = {
+    "age": {"bounds": [18, 90]},
+    "income": {"bounds": [0, 30_000], "scale": "log1p", "missing": {"fill": 2500}},
+    "amount": {"bounds": [0, 100_000], "scale": "log1p"},
+    "late_payments": {"bounds": [0, 12]},
+    "debt_ratio": {"bounds": [0, 1]},
+    "employment": {"type": "nominal", "categories": list(_EMPLOYMENT)},
+}
+
+
+#: Entries of ``training`` for lenders that need one another: each has a tenth of its rows, 200 of
+#: 2,000, to learn from, and all others to see on what that is worth.
+SMALL: Mapping[str, Any] = {"holdout": 0.9}
+
+#: Exact sums: generated rows are of nobody.
+_TRAINING: Mapping[str, Any] = {"trees": 40, "depth": 3, "private": "none"}
+
+
+def write_lenders(
+    folder: Path,
+    *,
+    parties: int = 3,
+    rows: int = 6000,
+    seed: int | None = None,
+    training: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write the federation file, and each lender's site, policy, keys and tables; all agree to it.
+
+    Args:
+        folder: Where; it must be empty or absent.
+        parties: How many lenders.
+        rows: Customers of all of them, divided evenly.
+        seed: Makes tables and secrets predictable, and the store a throw-away one.
+        training: Other entries of ``training``.
+
+    Returns:
+        The path of ``federation.yaml``.
+
+    Raises:
+        ConfigError: The folder is in use, or the values make no valid federation.
+    """
+    require_empty(folder)
+    names = [f"lender_{i + 1:02d}" for i in range(parties)]
+    public = {n: write_keys(folder / n / "keys", seeded_secret(seed, NAME, n)) for n in names}
+    data: dict[str, Any] = {
+        "version": 1,
+        "name": NAME,
+        "uuid": federation_uuid(NAME),
+        "terms": federation_terms("Demonstrate training by several lenders"),
+        "learning": "horizontal",
+        "id": {"column": ID, "type": "string"},
+        "domain": {"lower": 1, "upper": 65_536},
+        "parties": {name: {"role": "passive", **keys} for name, keys in public.items()},
+        "training": {"trainer": "federboost", **_TRAINING, **(training or {})},
+    }
+    data["parties"][names[0]] |= {
+        "role": "active",
+        "label": {"column": "default", "task": "binary", "classes": [0, 1]},
+        "features": {
+            name: {"uuid": column_uuid(NAME, "all", name), **feature}
+            for name, feature in _LENDER_FEATURES.items()
+        },
+    }
+    tables = _lender_tables(names, rows, seed or 0, "C")
+    applicants = _lender_tables(names, max(rows // 10, 10 * parties), (seed or 0) + 1, "N")
+    for name in names:
+        others = {n: {"signing_key": public[n]["signing_key"]} for n in names if n != name}
+        policy = {"version": 1, "party": name, "require_encryption": True, "receivers": others}
+        write_site(folder / name, NAME, policy, tables[name], applicants[name].drop("default"))
+    return write_federation(folder, data, throwaway=seed is not None)
+
+
+def private_training(epsilon: float) -> dict[str, Any]:
+    """Entries of ``training`` for noisy sums over the generated lenders.
+
+    Args:
+        epsilon: Of a training, for a row that is added or removed.
+    """
+    # Few small trees: every level of each is a release.
+    private = {"epsilon": epsilon, "delta": 1e-5, "colluding": 1}
+    return {"private": private}
+
+
+def _lender_tables(
+    parties: Sequence[str], rows: int, seed: int, prefix: str
+) -> dict[str, pl.DataFrame]:
+    random = np.random.default_rng(seed)
+    strain, means = random.normal(size=(2, rows))
+    employment = random.choice(5, size=rows, p=(0.58, 0.14, 0.1, 0.12, 0.06))
+    columns: dict[str, Any] = {
+        "age": np.clip(42 + 13 * random.normal(size=rows), 18, 90).round(),
+        "income": np.round(np.exp(7.9 + 0.55 * means + 0.2 * random.normal(size=rows)), 2),
+        "amount": np.round(np.exp(8.6 + 0.25 * means + 0.8 * random.normal(size=rows)), 2),
+        "late_payments": random.poisson(np.exp(-0.5 + 0.9 * strain)),
+        "debt_ratio": np.clip(0.35 + 0.16 * strain + 0.1 * random.normal(size=rows), 0, 1.5),
+        "employment": np.array(_EMPLOYMENT)[employment],
+    }
+    risk = 1.3 * strain - 0.9 * means + 0.5 * np.isin(employment, (2, 4))
+    columns["default"] = (random.random(rows) < 1 / (1 + np.exp(1.8 - 1.3 * risk))).astype(np.int64)
+    ids = np.array([f"{prefix}{i:07d}" for i in random.permutation(10 * rows)[:rows]])
+    gaps = pl.Series(random.random(rows) < 0.01)
+    frame = pl.DataFrame({ID: ids, **columns}).with_columns(
+        pl.when(gaps).then(None).otherwise(pl.col("income")).alias("income")
+    )
+    shares = np.array_split(np.arange(rows), len(parties))
+    return {name: frame[share] for name, share in zip(parties, shares, strict=True)}

@@ -1,0 +1,319 @@
+"""Scores: the columns of a file of scores, and where people want them.
+
+Scores lie in the label holder's folder already, so that a delivery that fails loses nothing; and
+each is whole or not at all, so that one that is tried again replaces the same.
+"""
+
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.source import S3, Sink
+from opboost_ops.config.training import Scoring
+from opboost_ops.errors import ConfigError, ContractError, OpBoostError
+from opboost_ops.learning import calibration, metrics
+from opboost_ops.learning.boosters.trainer import explained
+from opboost_ops.learning.registry.importance import columns_by_feature
+from opboost_ops.learning.registry.registry import Groups, write_groups
+from opboost_ops.reports.display.tables import plain_texts
+from opboost_ops.tables.database import engine_of
+from opboost_ops.tables.files import S3Bucket
+from opboost_ops.tables.spill.arrays import Scratch
+from opboost_ops.tables.spill.files import whole_file
+
+SCORE, CLASS = "score", "class"
+
+#: What a class's probability is called, before its name.
+PROBABILITY = "probability_"
+
+_LOG = logging.getLogger("opboost_ops")
+
+#: Rows that are explained at once.
+_BLOCK = 20_000
+
+
+def warn_untrained(facts: Mapping[str, Any], fitted: Mapping[str, Any], scoring: Scoring) -> None:
+    """Say what was declared after a version was trained, or otherwise.
+
+    Args:
+        facts: What the version knows of its columns: ``task``.
+        fitted: The version's own `scoring.json`.
+        scoring: As declared now.
+    """
+    late = {
+        "calibration": scoring.calibration is not None and "calibration" not in fitted,
+        "interval": scoring.interval is not None and fitted.get("interval") is None,
+    }
+    of_task = {"binary": ("calibration",), "regression": ("interval",)}
+    for key in of_task.get(facts["task"], ()):
+        if late[key]:
+            _LOG.warning(
+                "scoring.%s was declared after this version was trained, or otherwise; its scores "
+                "follow what it was trained with. Train a new version.",
+                key,
+            )
+
+
+def score_columns(
+    facts: Mapping[str, Any], fitted: Mapping[str, Any], scoring: Scoring, prediction: np.ndarray
+) -> dict[str, pa.Array]:
+    """Scores, decisions and probabilities.
+
+    Args:
+        facts: What the version knows of its columns: ``task`` and ``classes``.
+        fitted: The version's own `scoring.json`.
+        scoring: As declared now.
+        prediction: What the model says, shape (n,) or (n, classes).
+
+    Returns:
+        ``score``: the positive class's probability, the likeliest class's, or a number; ``class``,
+        null in regression; of classes a ``probability_<class>`` each; ``uncalibrated`` where the
+        score is calibrated; ``low`` and ``high`` of a number's interval.
+    """
+    classes: list[str | int] = facts["classes"]
+    if not classes:
+        columns = {SCORE: pa.array(prediction), CLASS: pa.nulls(len(prediction), pa.string())}
+        return columns | _interval(fitted, prediction)
+    names = pl.Series(classes)
+    if prediction.ndim == 2:
+        picked = prediction.argmax(axis=1)
+        columns = {SCORE: pa.array(prediction.max(axis=1)), CLASS: names[picked].to_arrow()}
+        return columns | _probabilities(fitted, classes, prediction)
+    score = prediction
+    more = {}
+    if "calibration" in fitted:
+        score = calibration.apply(fitted["calibration"], prediction)
+        more["uncalibrated"] = pa.array(prediction)
+    picked = (score > metrics.threshold(scoring.cost_ratio)).astype(np.int64)
+    columns = {SCORE: pa.array(score), CLASS: names[picked].to_arrow()}
+    return columns | _probabilities(fitted, classes, np.column_stack([1 - score, score])) | more
+
+
+def reason_columns(
+    federation: Federation, names: list[str], text: str, matrix: np.ndarray, count: int
+) -> dict[str, pa.Array]:
+    """The features that contribute most to each row's raw score, largest first.
+
+    Bits of one nominal feature are added: what they say, they say together. Of several classes the
+    raw score is the likeliest one's.
+
+    Args:
+        federation: As the version was trained.
+        names: The model's columns.
+        text: The model.
+        matrix: The rows, shape (n, features).
+        count: How many features are named.
+
+    Returns:
+        ``reason_<i>_party``, ``_feature`` and ``_contribution``; ``reasons_base``, the expected raw
+        score, ``reasons_rest``, what all features that are not named contribute, and ``raw_score``,
+        which is the sum of all. Log odds, a raw class score or the number's own scale.
+    """
+    at = {name: i for i, name in enumerate(names)}
+    groups = [
+        (party, feature, [at[column] for column in columns if column in at])
+        for (party, feature), columns in columns_by_feature(federation).items()
+    ]
+    blocks = [
+        _explained(text, matrix[begin : begin + _BLOCK], [columns for _, _, columns in groups])
+        for begin in range(0, len(matrix), _BLOCK)
+    ]
+    parts, base = (np.concatenate([block[i] for block in blocks]) for i in (0, 1))
+    order = np.argsort(-np.abs(parts), axis=1, kind="stable")[:, :count]
+    parties, features = (np.array([group[i] for group in groups], dtype=object) for i in (0, 1))
+    reasons: dict[str, pa.Array] = {}
+    named = np.take_along_axis(parts, order, axis=1)
+    for i in range(order.shape[1]):
+        reasons[f"reason_{i + 1}_party"] = pa.array(parties[order[:, i]], pa.string())
+        reasons[f"reason_{i + 1}_feature"] = pa.array(features[order[:, i]], pa.string())
+        reasons[f"reason_{i + 1}_contribution"] = pa.array(named[:, i])
+    np.put_along_axis(parts, order, 0.0, axis=1)
+    rest = parts.sum(axis=1)
+    return reasons | {
+        "reasons_base": pa.array(base),
+        "reasons_rest": pa.array(rest),
+        "raw_score": pa.array(base + named.sum(axis=1) + rest),
+    }
+
+
+def _explained(
+    text: str, matrix: np.ndarray, groups: list[list[int]]
+) -> tuple[np.ndarray, np.ndarray]:
+    contributions = explained(text, matrix)
+    if contributions.shape[1] > 1:
+        best = contributions.sum(axis=2).argmax(axis=1)
+        of_class = contributions[np.arange(len(contributions)), best]
+    else:
+        of_class = contributions[:, 0]
+    parts = np.column_stack([of_class[:, columns].sum(axis=1) for columns in groups])
+    return parts, of_class[:, -1]
+
+
+def _probabilities(
+    fitted: Mapping[str, Any], classes: list[str | int], table: np.ndarray
+) -> dict[str, pa.Array]:
+    if not fitted:
+        return {}
+    return {f"{PROBABILITY}{name}": pa.array(table[:, i]) for i, name in enumerate(classes)}
+
+
+def _interval(fitted: Mapping[str, Any], prediction: np.ndarray) -> dict[str, pa.Array]:
+    interval = fitted.get("interval")
+    if interval is None:
+        return {}
+    half = interval["half_width"]
+    if half is None:
+        empty = pa.nulls(len(prediction), pa.float64())
+        return {"low": empty, "high": empty}
+    return {"low": pa.array(prediction - half), "high": pa.array(prediction + half)}
+
+
+#: By which rows of one delivery are told from those of another, in a database.
+SCORED = "scored_rows"
+
+#: Rows that a database is given at once.
+_ROWS = 20_000
+
+_KEPT = "The scores lie in the folder of scores; correct it, and run the task again."
+
+
+def deliver(
+    sink: Sink, groups: Groups, column: str, version: str, name: str, scratch: Scratch
+) -> None:
+    """Write scores to a sink.
+
+    Args:
+        sink: Where.
+        groups: The scores, with the model's version as a column; at least one row group.
+        column: Name of that column.
+        version: The model's.
+        name: Of what they follow from: the same rows by the same model in the same mode.
+        scratch: Where a file waits until it is sent.
+
+    Raises:
+        OpBoostError: The sink does not take them.
+        ConnectionError: It cannot be reached.
+    """
+    failure: Exception
+    try:
+        url, frames = sink.url(), map(_flat, groups())
+        if url.startswith(S3):
+            bucket, _, prefix = url.removeprefix(S3).partition("/")
+            with scratch.file() as file:
+                _write(file, frames, sink)
+                file.seek(0)
+                S3Bucket(bucket, prefix.strip("/")).put(f"{version}/{name}.{sink.format}", file)
+        elif "://" in url:
+            named = (frame.with_columns(pl.lit(name).alias(SCORED)) for frame in frames)
+            _insert(url, sink.table or "", named, {column: version, SCORED: name})
+        else:
+            with whole_file(Path(url) / version / f"{name}.{sink.format}") as file:
+                _write(file, frames, sink)
+        return
+    except ConnectionError:
+        failure = ConnectionError("What scores_to in site.yaml names cannot be reached.")
+    except OpBoostError as error:
+        failure = type(error)(f"scores_to in site.yaml: {error.problem}", error.remedy)
+    except OSError as error:
+        failure = ConfigError(
+            f"The folder that scores_to in site.yaml names cannot be written "
+            f"({type(error).__name__}).",
+            _KEPT,
+        )
+    # Without the foreign exception, whose text may show paths and rows.
+    raise failure from None
+
+
+def _flat(table: pa.Table) -> pl.DataFrame:
+    """The scores as plain columns: lists and records as JSON, codes as texts."""
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    frame = frame.with_columns(pl.col(pl.Categorical).cast(pl.String))
+    nested = [name for name, kind in frame.schema.items() if kind.is_nested()]
+    return frame.with_columns(
+        pl.Series(
+            name,
+            [json.dumps(v) if v is not None else None for v in frame[name].to_list()],
+            pl.String,
+        )
+        for name in nested
+    )
+
+
+def _write(file: IO[bytes], frames: Iterator[pl.DataFrame], sink: Sink) -> None:
+    if sink.format == "csv":
+        for number, frame in enumerate(frames):
+            # The first column is the ID, by which programs join.
+            safe = plain_texts(frame, frame.columns[:1])
+            safe.write_csv(file, include_header=not number)
+    else:
+        oldest = pl.CompatLevel.oldest()
+        write_groups(file, (frame.to_arrow(compat_level=oldest) for frame in frames))
+
+
+def _insert(url: str, name: str, frames: Iterator[pl.DataFrame], same: dict[str, str]) -> None:
+    """Replace the rows of one delivery in a table, in one transaction."""
+    import sqlalchemy as sa
+
+    schema, _, plain = name.rpartition(".")
+    first = next(frames)
+    types = {pl.String: sa.Text, pl.Boolean: sa.Boolean}
+    names = _apart(first.columns)
+    columns: list[sa.Column[Any]] = [
+        sa.Column(
+            names[column],
+            sa.BigInteger if kind.is_integer() else types.get(type(kind), sa.Double),
+        )
+        for column, kind in first.schema.items()
+    ]
+    table = sa.Table(plain, sa.MetaData(), *columns, schema=schema or None)
+    failure: Exception
+    try:
+        engine = engine_of(url, "the label holder")
+        try:
+            with engine.begin() as connection:
+                table.create(connection, checkfirst=True)
+                old = [table.c[names[column]] == value for column, value in same.items()]
+                connection.execute(sa.delete(table).where(*old))
+                for frame in chain([first], frames):
+                    for rows in frame.iter_slices(_ROWS):
+                        connection.execute(sa.insert(table), rows.rename(names).to_dicts())
+            return
+        finally:
+            engine.dispose()
+    except sa.exc.OperationalError as error:
+        failure = ConnectionError()
+        if url.startswith("sqlite"):
+            failure = _refused(error)
+    except sa.exc.SQLAlchemyError as error:
+        failure = _refused(error)
+    raise failure from None
+
+
+def _apart(columns: Sequence[str]) -> dict[str, str]:
+    """Names of a database's columns, which ignore case: the second of two gets a number."""
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for column in columns:
+        name, number = column, 1
+        while name.lower() in taken:
+            number += 1
+            name = f"{column}_{number}"
+        taken.add(name.lower())
+        names[column] = name
+    return names
+
+
+def _refused(error: Exception) -> ContractError:
+    return ContractError(
+        f"the database does not take the scores ({type(error).__name__}); nothing was written.",
+        "Is there a table of that name with other columns? May this user make one? " + _KEPT,
+    )
