@@ -48,7 +48,7 @@ class Models:
 
     @property
     def view(self) -> versions.Models:
-        """What the pages show of them."""
+        """The view of them that the pages show."""
         return versions.Models(self.site.models, self.federation)
 
     @property

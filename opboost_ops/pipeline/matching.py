@@ -224,10 +224,10 @@ def _require_month(context: Context) -> str:
 
 
 def _repeatable(
-    read: Callable[[], Iterator[list[bytes]]], held: bool
+    read: Callable[[], Iterator[list[bytes]]], in_memory: bool
 ) -> Callable[[], Iterator[list[bytes]]]:
     """The same messages at each call; of a table that is held in memory, read once."""
-    if not held:
+    if not in_memory:
         return read
     # As one buffer: a list of bytes takes five times the memory.
     pieces = cache(lambda: [pl.Series(messages, dtype=pl.Binary) for messages in read()])

@@ -4,9 +4,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from copy import copy, deepcopy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
@@ -295,36 +293,8 @@ def _great_expectations() -> Any:
     deferred = {name: _Deferred(name) for name in _DEFERRED if name not in sys.modules}
     sys.modules.update(deferred)
     try:
-        with _quick_copies():
-            return import_module("great_expectations")
+        return import_module("great_expectations")
     finally:
         for name, module in deferred.items():
             if sys.modules.get(name) is module:
                 del sys.modules[name]
-
-
-@contextmanager
-def _quick_copies() -> Iterator[None]:
-    """Copy of an inherited field what a subclass may change, while classes of models are made.
-
-    Pydantic 1 copies all that an inherited field refers to, its types and validators, too; in
-    Great Expectations that is a quarter of the import.
-    """
-    from pydantic.v1 import fields
-
-    kind: Any = fields.ModelField
-
-    def copied(inherited: Any, memo: dict[int, Any]) -> Any:
-        made = copy(inherited)
-        made.class_validators = dict(inherited.class_validators)
-        made.field_info = copy(inherited.field_info)
-        made.key_field = deepcopy(inherited.key_field, memo)
-        made.sub_fields = deepcopy(inherited.sub_fields, memo)
-        made.sub_fields_mapping = deepcopy(inherited.sub_fields_mapping, memo)
-        return made
-
-    kind.__deepcopy__ = copied
-    try:
-        yield
-    finally:
-        del kind.__deepcopy__

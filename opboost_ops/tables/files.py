@@ -327,7 +327,7 @@ def s3_parts(
 
 
 def _matches(key: str, pattern: str) -> bool:
-    """Whether a pattern names an object, as it would a file: ``*`` ends at a slash."""
+    """True if a pattern names an object, as it would a file: ``*`` ends at a slash."""
     parts, wanted = key.split("/"), pattern.split("/")
     same = len(parts) == len(wanted) and not parts[-1].startswith(".")
     return same and all(map(fnmatch.fnmatchcase, parts, wanted))

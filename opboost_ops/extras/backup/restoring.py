@@ -104,11 +104,11 @@ def look(site: Site) -> Present:
 
 
 def present_of(state: PartyState, *, files: bool) -> Present:
-    """What a party's database says.
+    """A site as its party's database describes it.
 
     Args:
         state: The party's.
-        files: Whether there are pins or models.
+        files: True if there are pins or models.
     """
     agreements = state.agreements.read()
     agreed, entries = agreements.agreements, state.ledger.entries()

@@ -107,8 +107,8 @@ def make_app(scorer: Scorer, token: str) -> "Starlette":
         rows, reasons, single = _asked(body)
         scores = scorer.score_rows(rows, reasons)
         response = JSONResponse(_answer(scores, single))
-        for one in scores:
-            counters.row(one.refused, {p: of.state for p, of in one.partners.items()})
+        for score in scores:
+            counters.row(score.refused, {p: of.state for p, of in score.partners.items()})
         return response
 
     async def score(request: Request) -> Response:

@@ -39,7 +39,7 @@ THREADS = ("OMP_", "GOMP_", "KMP_", "OPENBLAS_", "POLARS_")
 
 
 def early_environment() -> dict[str, str]:
-    """What a server needs that is started before it is known what variables are a party's own."""
+    """Variables for a server that starts before a party's own ones are known."""
     return {n: v for n, v in os.environ.items() if n in PROGRAMS or n.startswith(THREADS)}
 
 

@@ -118,8 +118,8 @@ def run_federation(
     usable = server is not None and server.environment.keys() <= common.keys()
     with nullcontext(server) if server and usable else ForkServer(common) as forks:
         run, file = secrets.token_hex(8), str(federation_file.resolve())
-        asked = {"federation_file": file, "run": run, "form": dict(form), "purpose": purpose}
-        call(forks, "opboost_ops.pipeline.runner.readiness:require_ready_parties", asked)
+        request = {"federation_file": file, "run": run, "form": dict(form), "purpose": purpose}
+        call(forks, "opboost_ops.pipeline.runner.readiness:require_ready_parties", request)
         if purpose == "train":
             federation = with_form(federation, form)
         finished = Finished(run, federation)

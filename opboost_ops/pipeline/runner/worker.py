@@ -1,4 +1,4 @@
-"""What a process does in a run without Airflow, for the driver that had it forked.
+"""The processes of a run without Airflow, forked for its driver.
 
 A party's worker executes the stages that the driver names, one on each line of its input. Another
 process calls a function for the driver, which so loads none of the libraries that the stages have.
