@@ -239,33 +239,39 @@ def _received(sheet: ConsentSheet) -> Table:
 
 def _leaks(sheet: ConsentSheet) -> Table:
     """The consequences of each key that leaks, and the remedy."""
+    party, receiver = sheet.party, sheet.receiver
     revoke = "opboost keys renew SITE {} --revoke; all parties agree again"
     keys: dict[str, tuple[str, str]] = {
-        f"signing key of {sheet.party}": (
-            f"act as {sheet.party} in the store until the key is revoked; it reads nothing",
+        f"signing key of {party}": (
+            f"act as {party} in the store until the key is revoked; it reads nothing",
             revoke.format("signing"),
         ),
-        f"encryption key of {sheet.party}": (
-            f"read everything in the store that is encrypted to {sheet.party}, also earlier files",
+        f"encryption key of {party}": (
+            f"read everything in the store that is encrypted to {party}, also earlier files",
             revoke.format("encryption"),
         ),
-        f"secret of {sheet.party}": (
+    }
+    # Horizontal learning has no pins, and seals no rows.
+    if sheet.columns:
+        keys[f"secret of {party}"] = (
             "read the responses that were sent, and exact domain values of columns with routed: "
             "once, but only with a copy of pins/",
             "remove the copies; the secret removes no noise",
-        ),
-        f"encryption key of {sheet.receiver}": (
-            f"read what {sheet.receiver} may read: the randomised values, with the odds above",
-            f"{sheet.receiver} revokes it; all parties agree again",
-        ),
-        "access to the store": (
-            "read who sends how many rows of which columns; withhold or remove files, "
-            "but alter none unnoticed",
-            "change the store's credentials",
-        ),
-    }
-    if not sheet.columns:
-        del keys[f"secret of {sheet.party}"]
+        )
+        keys[f"key of a month of {party} (keys/psi)"] = (
+            f"find IDs in the tables that {party} sealed in that month, and open their rows, "
+            f"but only with what is encrypted to {receiver}",
+            "delete it; the next run queries everybody again",
+        )
+    keys[f"encryption key of {receiver}"] = (
+        f"read what {receiver} may read: the randomised values, with the odds above",
+        f"{receiver} revokes it; all parties agree again",
+    )
+    keys["access to the store"] = (
+        "read who sends how many rows of which columns; withhold or remove files, "
+        "but alter none unnoticed",
+        "change the store's credentials",
+    )
     rows = [(key, f"A thief can {can}. Then: {do}.") for key, (can, do) in keys.items()]
     return Table("leaks", "If a key leaks", ("key", "consequence and remedy"), rows)
 
