@@ -49,7 +49,7 @@ def gc(
     site: SiteFolder,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be removed.")] = False,
 ) -> None:
-    """Remove what crashed writers left behind, and runs older than `retention_days`.
+    """Remove what crashed writers left behind, and runs older than `keep_runs_days`.
 
     A run's age counts from its last entry in this party's audit log. The run is removed from the
     store and from the party's home folder. Runs that the log does not know stay.
@@ -73,8 +73,8 @@ def gc(
     parts = (store.garbage if dry_run else store.collect)(_ABANDONED)
     for part in parts:
         print(f"{verb} {plain(part)}, left behind by a writer that did not finish.")
-    if declared.retention_days is not None:
-        days = datetime.timedelta(declared.retention_days)
+    if declared.keep_runs_days is not None:
+        days = datetime.timedelta(declared.keep_runs_days)
         before = datetime.datetime.now(datetime.UTC) - days
         with open_state(declared) as state:
             runs = _retire(declared, store, state.audit, before, dry_run)

@@ -52,7 +52,7 @@ class Site(Record):
         ledger: Database URL of the party's ledger, or ``env:NAME`` of it, for a URL with a
             password.
         pins: Folder of the pin files; they never leave.
-        retention_days: Days after which a run is removed from store and home; default: never.
+        keep_runs_days: Days after which a run is removed from store and home; default: never.
         dask: Address of the scheduler of the label holder's own Dask cluster (an extra), on which
             it trains LightGBM, or ``env:NAME`` for an environment variable that holds it. Default:
             training in one process.
@@ -80,7 +80,7 @@ class Site(Record):
     ledger: str = "sqlite:///ledger.sqlite"
     pins: Path = Path("pins")
     dask: str = ""
-    retention_days: PositiveFloat | None = None
+    keep_runs_days: PositiveFloat | None = None
     models: Path = Path("models")
     scores: Path = Path("scores")
     secret: Path = Path("keys/noise.secret")

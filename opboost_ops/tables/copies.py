@@ -179,7 +179,7 @@ def _fault(error: Exception, party: str) -> ContractError:
     if no_room(error):
         return ContractError(
             f"The disk of {party}'s home has become full while its table was copied.",
-            "Free some, set retention_days, or move home in site.yaml to a larger disk.",
+            "Free some, set keep_runs_days, or move home in site.yaml to a larger disk.",
         )
     return ContractError(
         f"The table of {party} cannot be read from its source ({type(error).__name__}).",
@@ -208,7 +208,7 @@ def _copy(
             raise ContractError(
                 f"The table of {party} needs about {needed * times / 1e6:,.0f} MB in its home "
                 f"folder while it is copied, and {free / 1e6:,.0f} MB are free.",
-                "Free some, set retention_days, or move home in site.yaml to a larger disk.",
+                "Free some, set keep_runs_days, or move home in site.yaml to a larger disk.",
             )
 
     url = source.url()

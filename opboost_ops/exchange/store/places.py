@@ -178,6 +178,6 @@ def require_room(folder: Path, party: str, needed: int) -> None:
         raise ContractError(
             f"What {party} sends needs up to {needed / 1e6:,.0f} MB in its home folder "
             f"while it is sent, and {free / 1e6:,.0f} MB are free.",
-            "Free some, set retention_days, or move home in site.yaml to a larger disk. Then "
+            "Free some, set keep_runs_days, or move home in site.yaml to a larger disk. Then "
             "clear this task: nothing was written.",
         )

@@ -103,7 +103,7 @@ def require_disk_space(
         home.write(DETAILS, "\n".join([*lines, ""]).encode())
     raise ContractError(
         f"{party.name} has too little disk space in its {' and '.join(short)} for a run.",
-        "Free some, set retention_days, or move it in site.yaml to a larger disk; how much there "
+        "Free some, set keep_runs_days, or move it in site.yaml to a larger disk; how much there "
         f"is and how much a run takes is in its home folder, in {federation.name}/{run}/{DETAILS}.",
     )
 

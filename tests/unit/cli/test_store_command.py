@@ -92,7 +92,7 @@ def test_retention(site: Path, opboost: Opboost, monkeypatch: pytest.MonkeyPatch
     used(site, monkeypatch, NEW, 31)
     used(site, monkeypatch, NEW, 29)
     assert "0 old." in opboost("store", "gc", site).output
-    write_site(site, "retention_days: 30\n")
+    write_site(site, "keep_runs_days: 30\n")
     dry = opboost("store", "gc", site, "--dry-run").output
     assert f"Would remove toy/{OLD}: 2 artifacts" in dry
     assert runs(site) == {OLD, NEW, STRANGE}
@@ -108,7 +108,7 @@ def test_retention(site: Path, opboost: Opboost, monkeypatch: pytest.MonkeyPatch
 
 def test_retention_ends_cached_work_of_former_runs(site: Path, opboost: Opboost) -> None:
     """It follows from people's rows, and lies beside the runs."""
-    write_site(site, "retention_days: 30\n")
+    write_site(site, "keep_runs_days: 30\n")
     folder = site / "home" / "toy"
     kept = [folder / n for n in ("alone.json", "alone.npy", "trained.json", "trained.model")]
     for path, days in [(path, days) for path in kept for days in (29, 31)]:
@@ -125,7 +125,7 @@ def test_a_removal_that_was_cut_short_is_finished(
     site: Path, opboost: Opboost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used(site, monkeypatch, OLD, 31)
-    write_site(site, "retention_days: 30\n")
+    write_site(site, "keep_runs_days: 30\n")
     LocalStore(site / "exchange").remove_run("toy", OLD)
     assert f"Removed toy/{OLD}: 0 artifacts" in opboost("store", "gc", site).output
     assert not (site / "home" / "toy" / OLD).exists()
@@ -135,7 +135,7 @@ def test_a_forged_log_removes_nothing(
     site: Path, opboost: Opboost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used(site, monkeypatch, NEW, 1)
-    write_site(site, "retention_days: 30\n")
+    write_site(site, "keep_runs_days: 30\n")
     connection = sqlite3.connect(site / "ledger.sqlite")
     with connection:
         connection.execute("UPDATE audit SET entry = replace(entry, '\"20', '\"19')")
@@ -152,7 +152,7 @@ def test_places_in_the_log_lead_nowhere_else(
     monkeypatch.setattr(Audit, "add", lambda self, action, _, party: original(
         self, action, place, party))  # fmt: skip
     used(site, monkeypatch, OLD, 31)
-    write_site(site, "retention_days: 30\n")
+    write_site(site, "keep_runs_days: 30\n")
     assert "not a place in a store" in opboost("store", "gc", site).error
     assert (site / "home" / "toy" / OLD / "memory.json").exists()
 

@@ -125,7 +125,7 @@ def test_retention_removes_old_runs_at_every_party(lenders):
     lenders.all()
     for name in lenders.names:
         site = lenders.folder / name / "site.yaml"
-        site.write_text(site.read_text() + "retention_days: 0.0000001\n")
+        site.write_text(site.read_text() + "keep_runs_days: 0.0000001\n")
         done = CliRunner().invoke(app, ["store", "gc", str(Path(site).parent)])
         assert f"Removed {NAME}/{TRAIN}" in done.output, name
         assert not lenders.home(name).exists()

@@ -229,7 +229,7 @@ def test_a_disk_without_room_is_told_before_anything_is_written(
     monkeypatch.setattr(copies.shutil, "disk_usage", lambda _: usage(10, 5, 50_000))
     with pytest.raises(ContractError, match="0 MB are free") as caught:
         read(tmp_path, at=str(path))
-    assert "retention_days" in str(caught.value)
+    assert "keep_runs_days" in str(caught.value)
 
 
 #: Files beyond some bytes are refused by the operating system, as they are by a full disk.
