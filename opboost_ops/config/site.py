@@ -58,9 +58,9 @@ class Site(Record):
             training in one process.
         models: Where the label holder keeps its models.
         scores: Where the label holder keeps the scores of new rows.
-        secret: File of the 32 secret bytes from which all noise comes. Or ``env:NAME`` for an
-            environment variable, or ``airflow:NAME`` for a variable in the secrets backend of this
-            worker's Airflow, that holds them in base64.
+        secret: File of the 32 secret bytes from which keys of pins, rows and files follow. Or
+            ``env:NAME`` for an environment variable, or ``airflow:NAME`` for a variable in the
+            secrets backend of this worker's Airflow, that holds them in base64.
         signing_key: File of the Ed25519 private key, or ``env:NAME`` or ``airflow:NAME`` likewise.
         encryption_key: File of the X25519 private key, for a party that declares one, likewise.
         alignment_key: File of a key of the label holder's own, from which common order and
