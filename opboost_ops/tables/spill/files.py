@@ -6,9 +6,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import BinaryIO
 from uuid import uuid4
+
+#: How the name of a folder begins that is not locked yet.
+_UNNAMED = ".new"
 
 
 def private_folder(folder: Path) -> None:
@@ -27,36 +30,36 @@ def private_folder(folder: Path) -> None:
 def working_folder(parent: Path, prefix: str) -> Iterator[Path]:
     """A folder for rows or keys, gone afterwards; those that killed processes left go, too.
 
-    Its process keeps it locked, by which others see that it is in use. The lock on the parent lets
-    nobody take a new one for abandoned.
+    Its process keeps it locked, by which others see that it is in use. It has its name only once
+    it is locked, so that nobody takes a new one for abandoned.
 
     Args:
         parent: Where it is made; a folder that is missing is made.
         prefix: How the names of such folders begin.
     """
     private_folder(parent)
+    for left in parent.glob(f"{prefix}*"):
+        with suppress(OSError), _locked(left):
+            shutil.rmtree(left, ignore_errors=True)
     with ExitStack() as stack:
-        with _locked(parent):
-            for left in parent.glob(f"{prefix}*"):
-                with suppress(OSError), _locked(left, wait=False):
-                    shutil.rmtree(left, ignore_errors=True)
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix=prefix, dir=parent)))
-            stack.enter_context(_locked(folder))
-        yield folder
+        unnamed = Path(mkdtemp(prefix=f"{_UNNAMED}{prefix}", dir=parent))
+        # Where the disk knows no locks, none is taken for abandoned.
+        with suppress(OSError):
+            stack.enter_context(_locked(unnamed))
+        folder = parent / unnamed.name.removeprefix(_UNNAMED)
+        for place in (unnamed, folder):
+            stack.callback(shutil.rmtree, place, ignore_errors=True)
+        yield unnamed.rename(folder)
 
 
 @contextmanager
-def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """Lock a folder; where the disk knows no locks, only who does not wait fails."""
-    with ExitStack() as stack:
-        try:
-            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            stack.callback(os.close, handle)
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except OSError:
-            if not wait:
-                raise
+def _locked(folder: Path) -> Iterator[None]:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager

@@ -26,3 +26,18 @@ def test_what_a_killed_process_left_goes_with_the_next_one(tmp_path: Path) -> No
             assert {*tmp_path.iterdir()} == {in_use, folder}
             assert (in_use / "people").is_file()
     assert not list(tmp_path.iterdir())
+
+
+def nested(parent: Path) -> None:
+    with working_folder(parent, ".rows-") as outer, working_folder(outer, ".rows-") as inner:
+        (inner / "people").write_text("a person")
+
+
+def test_one_within_another_waits_for_nobody(tmp_path: Path) -> None:
+    process = multiprocessing.get_context("fork").Process(target=nested, args=(tmp_path,))
+    process.start()
+    process.join(20)
+    waits = process.is_alive()
+    process.kill()
+    assert not waits and process.exitcode == 0
+    assert not list(tmp_path.iterdir())
