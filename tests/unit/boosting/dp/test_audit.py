@@ -158,7 +158,7 @@ def test_a_budget_for_each_tree_and_not_for_each_ensemble_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert replace(AGAIN, models=150).bound() < AGAIN.declared
-    monkeypatch.setattr(trainer.budget, "tree_budget", lambda epsilon, *_: Fraction(epsilon))
+    monkeypatch.setattr(trainer.sensitivity, "tree_budget", lambda epsilon, *_: Fraction(epsilon))
     assert AGAIN.bound() > AGAIN.declared
 
 
