@@ -81,7 +81,8 @@ def session(
             decided = box.step(number, 1, lambda vector=vector: vector, _plain, Sum)
             totals[name].append(decided.total[0])
 
-    stores = dict.fromkeys(banks.names, store) if store is not None else None
+    # One store for all, or by party another one.
+    stores = store if isinstance(store, dict) else dict.fromkeys(banks.names, store)
     _, errors = banks.together(work, store=stores, timeout=timeout, run=run)
     sizes = {
         place: sum(map(len, banks.store.get(place).values()))

@@ -8,10 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pytest
 
-from opboost_ops.exchange.artifact import DOCUMENT, VECTOR
+from opboost_ops.exchange.artifact import DOCUMENT, VECTOR, Draft
 from opboost_ops.exchange.manifest import MANIFEST, ROUND_KINDS, SIGNATURE, Kind
+from opboost_ops.exchange.rounds.masks import unmasked
+from opboost_ops.exchange.rounds.protocol import DecisionKey
 from tests.adversary.hostile_values import ACTIVE, MANIFESTS, ROUND_DOCUMENTS, Change, encoded
 from tests.adversary.rounds import ROUNDS, Session, banks_of, require_harmless, session, software
 from tests.horizontal import RUN, Banks
@@ -136,6 +139,36 @@ class Shown:
     def get(self, reference: str, admit: Any = None) -> Any:
         files = self._store.get(reference, admit)
         return self._files(dict(files)) if files is not None and reference == self._place else files
+
+
+def test_parties_that_heard_different_decisions_add_up_to_nothing(tmp_path: Path) -> None:
+    """By a decision for each, the active party could have all others but one send zeros."""
+    banks = banks_of(tmp_path, encrypted=False)
+    place = f"banks/{RUN}/decision/{ACTIVE}/{ROUNDS[0].name}"
+    key = DecisionKey.of_run(banks.identity(ACTIVE).seed or b"")
+
+    def another(files: dict[str, bytes]) -> Mapping[str, bytes]:
+        document = json.loads(files[DOCUMENT])
+        document["sealed"] = key.seal(ROUNDS[0].name, b'{"total":[7]}')
+        answers = json.loads(files[MANIFEST])["answers"]
+        draft = Draft(
+            kind="decision",
+            about=ACTIVE,
+            round=ROUNDS[0].name,
+            rows=1,
+            answers=answers,
+            discloses="",
+            document=document,
+        )
+        return draft.seal(banks.signers[ACTIVE], "banks", RUN, ACTIVE, False)[1]
+
+    found = session(banks, ACTIVE, store={PASSIVE: Shown(banks.store, place, another)})
+    assert found.totals[PASSIVE] == [7] and found.totals["bank_b"] == [1111]
+    sent = [banks.store.get(f"banks/{RUN}/masked/{n}/{ROUNDS[1].name}") for n in banks.names[1:]]
+    raw = [files[VECTOR] for files in sent if files is not None]
+    raw += [(tmp_path / f"kept_{RUN}_{ACTIVE}" / f"{ROUNDS[1].name}.bin").read_bytes()]
+    assert len(raw) == 4
+    assert int(unmasked([np.frombuffer(each, dtype="<u8") for each in raw])[0]) != 1111
 
 
 def by_a_coordinator(earlier: Mapping[str, bytes], other: Mapping[str, bytes]) -> dict[str, Any]:

@@ -219,15 +219,18 @@ class Mailbox:
     def _masked(self, masks: Masks, name: Round, packing: Packing, mine: np.ndarray) -> bytes:
         if mine.shape != (packing.size,) or not packing.fits(mine, self.parties):
             raise ContractError(f"{name}: the vector of this party does not fit its round.")
+        # Masks cancel only among parties that have heard the same decisions: who tells each another
+        # one, and so has some of them send zeros, learns nothing of the others' vectors.
+        mask = f"{name.name}:{self._conversation.head}"
         draw = self._me.noise
         if draw is None:
-            raw = packing.packed(masks.mask(name.name, mine))
+            raw = packing.packed(masks.mask(mask, mine))
             self._sent.keep(name, raw)
             return raw
 
         def made() -> bytes:
             noisy = mine + draw(name.phase, packing.size)
-            return packing.packed(masks.mask(name.name, noisy))
+            return packing.packed(masks.mask(mask, noisy))
 
         return self._sent.keep_drawn(name, mine.astype("<i8").tobytes(), made)
 

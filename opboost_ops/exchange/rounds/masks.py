@@ -86,11 +86,11 @@ class Masks:
         info = b"opboost:pair:" + self._session
         return HKDF(SHA256(), 32, None, info).derive(self._shared[party][0])
 
-    def mask(self, round_name: str, vector: np.ndarray) -> np.ndarray:
-        """A vector under its round's mask.
+    def mask(self, name: str, vector: np.ndarray) -> np.ndarray:
+        """A vector under a mask.
 
         Args:
-            round_name: The round; one mask is for one vector only.
+            name: The mask's; one mask is for one vector only.
             vector: int64, shape (n,).
 
         Returns:
@@ -98,7 +98,7 @@ class Masks:
         """
         masked = vector.astype(np.int64).view(np.uint64).copy()
         for shared, first in self._shared.values():
-            info = b"opboost:mask:" + self._session + b":" + round_name.encode()
+            info = b"opboost:mask:" + self._session + b":" + name.encode()
             words = stream(HKDF(SHA256(), 32, None, info).derive(shared), masked.size)
             if first:
                 masked += words
