@@ -22,6 +22,7 @@ from opboost_ops.learning.federboost.federboost import Settings, learn
 from opboost_ops.learning.federboost.histogram import Growth
 from opboost_ops.learning.federboost.objectives import Objective
 from opboost_ops.learning.federboost.private_federboost import Private, learn_private
+from opboost_ops.learning.federboost.quantiles import halves
 
 HUGE = 10**30
 BINARY, SQUARE = Objective("binary", 2), Objective("regression", 0, (0.0, 10.0))
@@ -143,3 +144,33 @@ def test_a_refusal_of_a_decision_follows_from_no_row(kind: str) -> None:
                 assert one.sent == other.sent, (at, path, value)
                 tried += 1
     assert tried > 100
+
+
+class Sizes(Decides):
+    """How many sums each round asks for."""
+
+    def step(self, name: Round, size: int, *more: Any) -> Any:
+        self.asked.setdefault(name.phase, []).append(size)
+        return super().step(name, size, *more)
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.asked: dict[str, list[int]] = {}
+
+
+def test_who_splits_every_interval_gets_no_finer_sums_than_the_ledger_says() -> None:
+    """At most three sums for each bucket of a column: the whole distribution is not asked for."""
+    recorded: dict[str, Any] = {}
+    assert not learnt("binary", 1, Decides(recorded))
+    present = [[(0, 256)], [(0, 4)]]
+
+    def split_all(name: str, decision: Any) -> None:
+        if name.startswith("lookup"):
+            for at, search in enumerate(decision["searches"]):
+                present[at] = [half for each in present[at] for half in halves(each)]
+                search["present"] = present[at]
+
+    greedy = Sizes(recorded, split_all)
+    ended = learnt("binary", 1, greedy)
+    assert max(greedy.asked["lookup"]) <= 3 * 8 * 2
+    assert "does not fit" in ended

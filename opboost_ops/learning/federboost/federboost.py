@@ -198,7 +198,7 @@ def look_up(
         name = Round("lookup", level=level)
         size = quantiles.size_of(before)
         searches = rounds.step(name, size, counts, narrow, Lookup, (MOST_ROWS,)).searches
-        if not _narrower(before, searches):
+        if not _narrower(before, searches, settings.buckets):
             raise name.unfit()
         level += 1
     return tuple(search.edges for search in searches)
@@ -271,10 +271,15 @@ def _fits(
     )
 
 
-def _narrower(before: Sequence[Search], after: Sequence[Search]) -> bool:
-    """True if a decision takes halves of every open interval of the search before."""
+def _narrower(before: Sequence[Search], after: Sequence[Search], buckets: int) -> bool:
+    """True if a decision takes halves of every open interval of the search before.
+
+    Of no more intervals with rows than there are buckets: more would ask for the whole
+    distribution, beyond what the ledger says.
+    """
     return len(before) == len(after) and all(
         len(old.quantiles) == len(new.quantiles)
+        and len(new.present or ()) <= buckets
         and all(n in quantiles.halves(o) for o, n in zip(old.quantiles, new.quantiles, strict=True))
         and set(new.present or ())
         <= {half for o in old.present or () for half in quantiles.halves(o)}
