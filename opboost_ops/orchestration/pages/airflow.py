@@ -7,10 +7,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from opboost_ops.config.schema import Record
 from opboost_ops.exchange.manifest import run_id
@@ -111,6 +111,14 @@ class AirflowRun:
         return f"/dags/{quote(self.dag)}/runs/{quote(self.name, safe='')}"
 
 
+def _printable(text: str) -> str:
+    # Some databases keep no NUL, and a terminal obeys others.
+    return "".join(letter for letter in text if letter.isprintable() or letter == "\n")
+
+
+Words = Annotated[str, AfterValidator(_printable)]
+
+
 class Failure(Record):
     """Why a task failed, as its own worker has left it in XCom.
 
@@ -121,10 +129,10 @@ class Failure(Record):
         stage: Which of its stages failed, in a task that runs stages.
     """
 
-    problem: str = Field(max_length=FAILURE_LIMIT)
-    remedy: str = Field("", max_length=FAILURE_LIMIT)
+    problem: Words = Field(max_length=FAILURE_LIMIT)
+    remedy: Words = Field("", max_length=FAILURE_LIMIT)
     refused: bool = False
-    stage: str = Field("", max_length=_NAME_LIMIT)
+    stage: Words = Field("", max_length=_NAME_LIMIT)
 
 
 def failure_in(value: Any) -> Failure | None:
@@ -135,7 +143,7 @@ def failure_in(value: Any) -> Failure | None:
     """
     try:
         return Failure.model_validate(json.loads(value) if isinstance(value, str) else value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -158,6 +158,28 @@ def test_the_runs_note_says_why_it_has_failed(runs: None, taken: bool) -> None:
     assert ("No worker took shop_release.check_table from the queue shop" in note) is not taken
 
 
+def test_no_worker_s_words_end_the_scheduler_or_lead_elsewhere(runs: None) -> None:
+    """A database that keeps no NUL would refuse the note, at each try, in the scheduler's loop."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    hostile = {
+        "problem": "No\x00 room\x1b[31m.\nLog in: https://mallory.example",
+        "stage": "a\x00b",
+    }
+    failures = {TASK: {**hostile, "remedy": "Or see WWW.mallory.example\u202e."}}
+    write_run(RUN, "failed", TASKS, failures)
+    with create_session() as session:
+        run = session.scalars(select(DagRun)).one()
+        run.dag = SimpleNamespace(tags={"opboost"})
+        run_notes.on_dag_run_failed(run, "task_failure")
+        note = str(run.note)
+    assert "has failed. No room" in note and "Log in" in note
+    assert all(letter.isprintable() or letter in "\n\u2060" for letter in note)
+    assert not re.search(r"://|www\.", note, re.IGNORECASE)
+
+
 def test_the_note_of_a_run_whose_model_the_gate_rejected(runs: None) -> None:
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
