@@ -209,7 +209,7 @@ def disclosures(me: str, federation: Federation) -> list[tuple[str, str, str]]:
             "histograms",
             active,
             "over all parties: rows and sums of gradients and hessians by bucket of each column, "
-            f"in nodes of {growth.least_node} rows or more, at most "
+            f"in nodes to which {active} counts {growth.least_node} rows or more, at most "
             f"{settings.trees * settings.objective.trees * nodes} times; a bucket of few rows "
             "tells their labels, and two runs that differ by one person tell this person's label "
             "and the bucket of each of its values",
