@@ -22,7 +22,7 @@ from airflow.listeners import hookimpl
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowFailException
 
-from opboost_ops.orchestration.pages.airflow import FAILURE, failure_in, place_of
+from opboost_ops.orchestration.pages.airflow import FAILURE, failure_in, failures_left, place_of
 from opboost_ops.orchestration.pages.airflow import TAG as TAG
 
 #: Most bytes that a task may leave in XCom.
@@ -272,19 +272,13 @@ def on_dag_run_failed(dag_run: Any, msg: str) -> None:
         return
     from sqlalchemy import select
 
-    from opboost_ops.orchestration.pages.airflow_tables import TaskInstance, XComModel
+    from opboost_ops.orchestration.pages.airflow_tables import TaskInstance
 
     this = (dag_run.dag_id, dag_run.run_id)
     failed = select(TaskInstance.task_id).where(
         TaskInstance.dag_id == this[0],
         TaskInstance.run_id == this[1],
         TaskInstance.state == "failed",
-    )
-    left = (
-        select(XComModel.task_id, XComModel.value)
-        .where(XComModel.dag_id == this[0], XComModel.run_id == this[1])
-        .where(XComModel.key == FAILURE, XComModel.task_id.in_(failed))
-        .order_by(XComModel.timestamp)
     )
     never_taken = (
         select(TaskInstance.queue, TaskInstance.task_id)
@@ -296,7 +290,9 @@ def on_dag_run_failed(dag_run: Any, msg: str) -> None:
         )
     )
     with session.no_autoflush:
-        failures = failure_lines([(str(task), value) for task, value in session.execute(left)])
+        ended = set(session.scalars(failed))
+        left = session.execute(failures_left(*this))
+        failures = failure_lines([(task, value) for task, value in left if task in ended])
         waited: dict[str, list[str]] = {}
         for queue, task in session.execute(never_taken):
             waited.setdefault(str(queue), []).append(task)

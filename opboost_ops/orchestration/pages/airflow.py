@@ -60,6 +60,9 @@ FAILURE = "failure"
 #: Most letters of a failure's texts, and of a stage's name.
 FAILURE_LIMIT, _NAME_LIMIT = 2048, 60
 
+#: Most letters of its XCom in the database: JSON within JSON, where some letters become several.
+_LARGEST = 4 * FAILURE_LIMIT
+
 #: Every DAG that holds a federation has this tag, and those of its purpose and of the federation.
 TAG = "opboost"
 
@@ -145,6 +148,26 @@ def failure_in(value: Any) -> Failure | None:
         return Failure.model_validate(json.loads(value) if isinstance(value, str) else value)
     except (ValueError, RecursionError):
         return None
+
+
+def failures_left(dag: str, run: str) -> Any:
+    """A query of what a run's tasks have left, by task; the oldest first.
+
+    Args:
+        dag: The DAG's id.
+        run: Airflow's id of the run.
+    """
+    from sqlalchemy import Text, cast, func, select
+
+    from opboost_ops.orchestration.pages.airflow_tables import XComModel as Row
+
+    # A worker can write hundreds of megabytes, of which the scheduler must not die.
+    size = func.length(cast(Row.value, Text))
+    return (
+        select(Row.task_id, Row.value)
+        .where(Row.dag_id == dag, Row.run_id == run, Row.key == FAILURE, size <= _LARGEST)
+        .order_by(Row.timestamp)
+    )
 
 
 @dataclass(frozen=True)
@@ -291,19 +314,9 @@ def tasks(run: AirflowRun) -> list[Task]:
         from sqlalchemy import select
 
         from opboost_ops.orchestration.pages.airflow_tables import TaskInstance as Row
-        from opboost_ops.orchestration.pages.airflow_tables import XComModel
 
         this = (run.dag, run.name)
-        left = {
-            task: failure_in(value)
-            for task, value in session.execute(
-                select(XComModel.task_id, XComModel.value).where(
-                    XComModel.dag_id == this[0],
-                    XComModel.run_id == this[1],
-                    XComModel.key == FAILURE,
-                )
-            )
-        }
+        left = {task: failure_in(value) for task, value in session.execute(failures_left(*this))}
         query = select(
             Row.task_id,
             Row.state,

@@ -180,6 +180,25 @@ def test_no_worker_s_words_end_the_scheduler_or_lead_elsewhere(runs: None) -> No
     assert not re.search(r"://|www\.", note, re.IGNORECASE)
 
 
+def test_an_xcom_that_no_task_leaves_is_not_read(reader: Reader, runs: None) -> None:
+    """Any worker can write one of hundreds of megabytes, which scheduler and pages would load."""
+    from airflow.models.dagrun import DagRun
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select, update
+
+    write_run(RUN, "failed", TASKS, {TASK: SAID})
+    with create_session() as session:
+        session.execute(update(XComModel).values(value=json.dumps(SAID) + " " * 20_000))
+    with create_session() as session:
+        run = session.scalars(select(DagRun)).one()
+        run.dag = SimpleNamespace(tags={"opboost"})
+        run_notes.on_dag_run_failed(run, "task_failure")
+        assert "income" not in str(run.note)
+    text = reader.page(asked())
+    assert "bank: desensitize has failed" in plain(text) and "income would" not in text
+
+
 def test_the_note_of_a_run_whose_model_the_gate_rejected(runs: None) -> None:
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
