@@ -171,6 +171,39 @@ def test_parties_that_heard_different_decisions_add_up_to_nothing(tmp_path: Path
     assert int(unmasked([np.frombuffer(each, dtype="<u8") for each in raw])[0]) != 1111
 
 
+class Limits:
+    """A store that notes how much its readers are about to take of a message's files."""
+
+    def __init__(self, store: Any) -> None:
+        self._store, self.most = store, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def get(self, reference: str, admit: Any = None) -> Any:
+        def noted(heads: Mapping[str, bytes]) -> Mapping[str, int]:
+            sizes: Mapping[str, int] = admit(heads)
+            self.most = max(self.most, *sizes.values())
+            return sizes
+
+        return self._store.get(reference, noted if admit else None)
+
+
+@pytest.mark.parametrize("kind", ["masked", "round_key"])
+def test_a_message_larger_than_any_that_is_due_is_not_read(kind: Kind, tmp_path: Path) -> None:
+    """Its sender decides what it lists, and the reader's memory is not the sender's."""
+    banks = banks_of(tmp_path)
+    store = Limits(banks.store)
+
+    def huge(_: Any, raw: dict[str, bytes]) -> None:
+        raw[VECTOR if kind == "masked" else DOCUMENT] = bytes(40 << 20)
+
+    with software(PASSIVE, kind, huge):
+        found = session(banks, PASSIVE, store=store, timeout=20)
+    assert store.most < 40 << 20
+    assert found.errors[ACTIVE].reason == "malformed"  # type: ignore[attr-defined]
+
+
 def by_a_coordinator(earlier: Mapping[str, bytes], other: Mapping[str, bytes]) -> dict[str, Any]:
     """What somebody without a key shows in the place of a message."""
     found: dict[str, Any] = {

@@ -39,6 +39,9 @@ from opboost_ops.exchange.store.store import Store
 #: The round of the keys.
 KEYS = "keys"
 
+#: Bytes that no document of a round has, nor what is added to a vector.
+_MOST = 32 << 20
+
 
 class Conversation:
     """The rounds of a run as one party hears them.
@@ -78,19 +81,23 @@ class Conversation:
         #: How many messages were accepted.
         self.count = 0
 
-    def admit(self, kind: Kind, about: str, round_name: str) -> Admit:
-        """Limit reads at a place to what a verified manifest lists.
+    def admit(self, kind: Kind, about: str, round_name: str, most: int = _MOST) -> Admit:
+        """Limit reads at a place to what a verified manifest lists, and can be due there.
 
         Args:
             kind: The place's kind.
             about: The place's party.
             round_name: The place's round.
+            most: Bytes that no message there has.
         """
 
         def sizes(heads: Mapping[str, bytes]) -> Mapping[str, int]:
             what = reference(self._federation.name, self._run, kind, about, round_name)
             sender = sender_of(kind, about, self._federation.label_holder)
-            return listed_sizes(self._signed(heads, sender, what)[0])
+            listed = listed_sizes(self._signed(heads, sender, what)[0])
+            if sum(listed.values()) > most:
+                raise Rejected("malformed", f"{what}: it is larger than any message of its round.")
+            return listed
 
         return sizes
 
@@ -314,19 +321,20 @@ class Messages:
         ).hexdigest()
         return files
 
-    def get(self, kind: Kind, party: str, name: str) -> Mapping[str, bytes] | None:
+    def get(self, kind: Kind, party: str, name: str, length: int = 0) -> Mapping[str, bytes] | None:
         """A message, if it is there.
 
         Args:
             kind: Its kind.
             party: Whom it is about.
             name: Its round's.
+            length: Bytes of its vector.
         """
         place = self._place(kind, party, name)
-        return self._store.get(place, self._conversation.admit(kind, party, name))
+        return self._store.get(place, self._conversation.admit(kind, party, name, _MOST + length))
 
     def wait(
-        self, kind: Kind, parties: Iterable[str], name: str, what: str
+        self, kind: Kind, parties: Iterable[str], name: str, what: str, length: int = 0
     ) -> dict[str, Mapping[str, bytes]]:
         """Messages of several parties, by party, as soon as all are there.
 
@@ -335,6 +343,7 @@ class Messages:
             parties: Whose.
             name: Their round's.
             what: The round in words, for who waits.
+            length: Bytes of their vectors.
 
         Raises:
             ArtifactError: One did not come in time; the error names the party.
@@ -346,7 +355,7 @@ class Messages:
         looked_at = list(missing)
         while True:
             for party in looked_at:
-                if (files := self.get(kind, party, name)) is not None:
+                if (files := self.get(kind, party, name, length)) is not None:
                     messages[party] = files
                     del missing[party]
             now = time.monotonic()

@@ -159,7 +159,8 @@ class Mailbox:
     def _total(self, name: Round, packing: Packing, masked: np.ndarray) -> np.ndarray:
         """The sum over the parties, at the active one."""
         try:
-            received = self._post.wait("masked", self._others, name.name, str(name))
+            length = packing.length
+            received = self._post.wait("masked", self._others, name.name, str(name), length)
             vectors = [self._vector(party, name, packing, f) for party, f in received.items()]
         except Rejected as error:
             # It lies where another can't come any more: nobody is to wait for what can't be.
