@@ -28,26 +28,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-
-def _version(value: bool) -> None:
-    if value:
-        typer.echo(f"OpBoost Ops {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _commands(
-    _: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Train gradient-boosted trees across organisations, with local differential privacy."""
-    # Only a command needs it, and `--help` is quick without.
-    from opboost_ops.orchestration.settings import use_airflow_secrets
-
-    use_airflow_secrets()
-
-
 _COMMANDS: Mapping[str, Callable[..., None]] = {
     "init": init.init_command,
     "bounds": init.bounds_command,
@@ -73,6 +53,27 @@ _COMMANDS: Mapping[str, Callable[..., None]] = {
     "demo": airflow.demo,
     "ui": airflow.ui,
 }
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"OpBoost Ops {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _commands(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Train gradient-boosted trees across organisations, with local differential privacy."""
+    # Only a command needs it, and `--help` is quick without.
+    from opboost_ops.orchestration.settings import use_airflow_secrets
+
+    use_airflow_secrets()
+
+
 for _name, _command in _COMMANDS.items():
     app.command(_name, cls=agree.YesWithDigest if _name == "agree" else None)(_command)
 for _name, _group in {

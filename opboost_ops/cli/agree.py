@@ -25,6 +25,9 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 #: Most versions of former agreements that are listed.
 _LISTED = 8
 
+FederationName = Annotated[str, typer.Argument(help="The federation's name.")]
+Because = Annotated[str, typer.Option(help="The reason, for the party's audit log.")]
+
 
 class YesWithDigest(TyperCommand):
     """Takes ``--yes DIGEST`` as well as ``--yes``."""
@@ -320,10 +323,6 @@ def approve_command(
     request = approval.answer(loaded, run, plan, answer, getpass.getuser(), because.strip())
     federation, done = request.place.split("/")[0], "approved" if answer else "declined"
     print(f"Run {run} of {federation} is {done}; its task goes on by itself.")
-
-
-FederationName = Annotated[str, typer.Argument(help="The federation's name.")]
-Because = Annotated[str, typer.Option(help="The reason, for the party's audit log.")]
 
 
 def stop(site: SiteFolder, federation: FederationName, because: Because) -> None:

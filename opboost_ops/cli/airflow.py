@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Install into an existing Airflow.", no_args_is_help=True)
 
+Dataset = Annotated[str, typer.Option(help="credit (generated), or a public table such as adult.")]
+Work = Annotated[Path, typer.Option(help="Folder for Airflow's and the parties' files.")]
+#: Seconds between two looks at a run's tasks, whose states are shown.
+_SECONDS_A_LOOK = 0.9
+
+_WORK = Path(".opboost")
+
 
 @app.command("check")
 def check() -> None:
@@ -67,14 +74,6 @@ def install(
     for change in changes:
         change.write()
     print("Restart scheduler, DAG processor, API server and workers, then: opboost airflow check")
-
-
-Dataset = Annotated[str, typer.Option(help="credit (generated), or a public table such as adult.")]
-Work = Annotated[Path, typer.Option(help="Folder for Airflow's and the parties' files.")]
-#: Seconds between two looks at a run's tasks, whose states are shown.
-_SECONDS_A_LOOK = 0.9
-
-_WORK = Path(".opboost")
 
 
 class DemoError(OpBoostError):

@@ -20,6 +20,8 @@ _ABANDONED = 86_400.0
 
 store_app = typer.Typer(help="List and clean up a party's store.", no_args_is_help=True)
 
+audit_app = typer.Typer(help="Show a party's audit log.", no_args_is_help=True)
+
 
 @store_app.command("list")
 def list_(
@@ -122,9 +124,6 @@ def _last_seen(audit: "Audit") -> "dict[tuple[str, str], datetime]":
             at = datetime.datetime.fromisoformat(entry.at)
             last[run] = max(at, last.get(run, at))
     return last
-
-
-audit_app = typer.Typer(help="Show a party's audit log.", no_args_is_help=True)
 
 
 @audit_app.callback()

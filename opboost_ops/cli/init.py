@@ -13,6 +13,8 @@ from opboost_ops.errors import ConfigError
 
 Task = Literal["binary", "multiclass", "regression"]
 
+keys_app = typer.Typer(help="Make, show and renew a party's keys.", no_args_is_help=True)
+
 
 def init_command(
     party: Annotated[str, typer.Option(help="The party's name.")],
@@ -191,9 +193,6 @@ def federate_command(
         f"Wrote {federated.file}. Send it to every party; each reads it and agrees: "
         f"opboost agree SITE {quote(federated.file.name)}"
     )
-
-
-keys_app = typer.Typer(help="Make, show and renew a party's keys.", no_args_is_help=True)
 
 
 @keys_app.command("init")

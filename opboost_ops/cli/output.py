@@ -29,6 +29,19 @@ if TYPE_CHECKING:
 #: Columns of a table that nobody reads on a terminal: a pipe or a file folds nothing.
 _PIPED = 400
 
+#: What people call the rows of `metrics`; each names its mode.
+MODES = {
+    "centralised": "all raw columns in one place",
+    "label_holder_alone": "label holder alone",
+    "federated": "federated, exact values (as mode routed)",
+    "federated_desensitised": "federated, mode desensitised",
+    "federated_routed": "federated, mode routed",
+    "federated_local": "federated, mode local",
+}
+
+#: Most numbers of rows that are printed.
+_NUMBERED = 10
+
 
 def console() -> Console:
     """Where a command prints tables: as wide as the terminal, and as they are in a pipe."""
@@ -158,17 +171,6 @@ def counting(what: str, *, in_bytes: bool = False) -> Iterator[Callable[[int, in
         yield lambda done, whole: bars.update(task, completed=done, total=whole)
 
 
-#: What people call the rows of `metrics`; each names its mode.
-MODES = {
-    "centralised": "all raw columns in one place",
-    "label_holder_alone": "label holder alone",
-    "federated": "federated, exact values (as mode routed)",
-    "federated_desensitised": "federated, mode desensitised",
-    "federated_routed": "federated, mode routed",
-    "federated_local": "federated, mode local",
-}
-
-
 def show(result: Mapping[str, Any]) -> None:
     """Print metrics, bytes and seconds of a run.
 
@@ -222,10 +224,6 @@ def show_horizontal(result: Mapping[str, Any]) -> None:
             f"{private['delta']:g}) for a row added or removed."
         )
     print(f"Model: {result['model']}")
-
-
-#: Most numbers of rows that are printed.
-_NUMBERED = 10
 
 
 def print_fillings(party: str, fillings: Sequence["Filling"]) -> None:

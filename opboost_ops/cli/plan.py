@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from opboost_ops.extras.lab.ranking import Ranking
     from opboost_ops.extras.setup.federation_file import EdgesWritten
 
+#: The ends of a loss curve.
+_LOSSES = ("loss(1)", "loss(R-L)")
+
 
 def channel_command(
     mechanism: Annotated[
@@ -162,10 +165,6 @@ def _print_private(written: "EdgesWritten", as_json: bool) -> None:
         print(f"Epsilon {edges.epsilon:g} for a person added, removed or replaced: {charge}.")
         print_scales(name, compared[name])
     print(f"Written into {written.file}. The edges are public from now on.")
-
-
-#: The ends of a loss curve.
-_LOSSES = ("loss(1)", "loss(R-L)")
 
 
 def plan_command(

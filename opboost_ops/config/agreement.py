@@ -49,6 +49,39 @@ _MOST_BYTES = 1 << 20
 
 _REMEDY = "take a file as `opboost channel designed --out` wrote it"
 
+#: Raised when a message, an order of messages or a default of a declared file changes its meaning.
+PROTOCOL = 1
+
+#: All that may change without a new agreement; ``*`` is any party. Everything else is agreed.
+FREE = (
+    # Within the terms' highest frequency, which is agreed.
+    "schedule",
+    "scoring.cron",
+    "parties.*.queue",
+    # What the scoring party makes of its own scores, at home.
+    "scoring.cost_ratio",
+    "scoring.calibration",
+    "scoring.interval",
+    "scoring.reasons",
+)
+
+#: The same, besides, of vertical learning. In horizontal learning all of ``training`` decides which
+#: sums leave.
+FREE_VERTICAL = (
+    "training.trees",
+    "training.learning_rate",
+    "training.depth",
+    "training.tolerance",
+    "training.denoise",
+    # What the label holder makes of released values and of its own agreed columns. It asks others
+    # for split values as before, of one model, within what their policies answer. Which columns of
+    # its own are used, such as that of weights, is agreed.
+    "training.parameters",
+    "training.objective",
+    "training.early_stopping",
+    "training.tuning",
+)
+
 
 def table_text(table: Table, provenance: Mapping[str, Any]) -> str:
     """A table's file.
@@ -129,40 +162,6 @@ def _read(name: str, folder: Path) -> dict[str, Any] | str:
     except ValidationError:
         return f"{name} is not a designed channel: its domain, outputs or counts are not as written"
     return facts
-
-
-#: Raised when a message, an order of messages or a default of a declared file changes its meaning.
-PROTOCOL = 1
-
-#: All that may change without a new agreement; ``*`` is any party. Everything else is agreed.
-FREE = (
-    # Within the terms' highest frequency, which is agreed.
-    "schedule",
-    "scoring.cron",
-    "parties.*.queue",
-    # What the scoring party makes of its own scores, at home.
-    "scoring.cost_ratio",
-    "scoring.calibration",
-    "scoring.interval",
-    "scoring.reasons",
-)
-
-#: The same, besides, of vertical learning. In horizontal learning all of ``training`` decides which
-#: sums leave.
-FREE_VERTICAL = (
-    "training.trees",
-    "training.learning_rate",
-    "training.depth",
-    "training.tolerance",
-    "training.denoise",
-    # What the label holder makes of released values and of its own agreed columns. It asks others
-    # for split values as before, of one model, within what their policies answer. Which columns of
-    # its own are used, such as that of weights, is agreed.
-    "training.parameters",
-    "training.objective",
-    "training.early_stopping",
-    "training.tuning",
-)
 
 
 def free_entries(learning: str) -> tuple[str, ...]:

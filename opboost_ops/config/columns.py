@@ -27,6 +27,20 @@ _BY_FORM = frozenset({"bounds", "domain", "scale", "missing"})
 #: Of the ID: the raw column's name.
 _ID_NAME = frozenset({"column"})
 
+#: Longest part of such a name that a category gives.
+LONGEST = 128
+
+#: What the names of a model's features may not hold.
+_NOT_IN_NAMES = re.compile(r"[\s\",:\[\]{}/\\]")
+
+#: How the charge of a missing bit is named beside its feature's.
+MISSING = "missing"
+
+#: In whose name the common columns stand where a party's name is asked for; no party has it.
+EVERYONE = "every party"
+
+_BIT = Domain(0, 1)
+
 
 def differing(model: BaseModel, without: frozenset[str] = frozenset()) -> dict[str, Any]:
     """A model's entries as JSON values, but for those at their default.
@@ -101,13 +115,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]
     return value if isinstance(value, bool | int | float | str | None) else str(value)
-
-
-#: Longest part of such a name that a category gives.
-LONGEST = 128
-
-#: What the names of a model's features may not hold.
-_NOT_IN_NAMES = re.compile(r"[\s\",:\[\]{}/\\]")
 
 
 def column_name(feature: str, category: str) -> str:
@@ -215,10 +222,6 @@ def released_channels(federation: Federation) -> dict[str, Channel]:
     }
 
 
-#: How the charge of a missing bit is named beside its feature's.
-MISSING = "missing"
-
-
 def missing_name(feature: str) -> str:
     """Name of a feature's missing bit."""
     return f"{feature}={MISSING}"
@@ -267,12 +270,6 @@ def _columns(name: str, feature: Feature, domain: Domain, identity: IdColumn) ->
             mechanism=feature.missing_bit,
             map_digest=missing_digest(identity),
         )
-
-
-#: In whose name the common columns stand where a party's name is asked for; no party has it.
-EVERYONE = "every party"
-
-_BIT = Domain(0, 1)
 
 
 @dataclass(frozen=True)

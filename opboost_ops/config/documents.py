@@ -41,6 +41,14 @@ _MOVING = re.compile(f"[{MOVING}]")
 #: Libyaml's safe loader, ten times as fast, where PyYAML was built with it.
 _FASTEST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+_REMEDY = "Correct it there; `opboost check` names what is left."
+
+#: Most bytes.
+MOST_JSON_BYTES = 64 << 20
+
+#: How deep objects and lists may lie in one another.
+MOST_JSON_DEPTH = 64
+
 
 class _LOADER(_FASTEST):  # type: ignore[misc]
     """One for which 010 and 1:30 are texts; by YAML 1.1 they are eight and ninety."""
@@ -62,8 +70,6 @@ for _tag, _form in (
     _LOADER.add_implicit_resolver(
         f"tag:yaml.org,2002:{_tag}", re.compile(_form), list("-+0123456789.")
     )
-
-_REMEDY = "Correct it there; `opboost check` names what is left."
 
 
 def read_yaml(path: Path) -> Any:
@@ -246,13 +252,6 @@ class _Reader:
             parent.height = max(parent.height, node.height + 1)
             if parent.nodes > MOST_NODES:
                 raise _Refused(f"has more than {MOST_NODES} entries", line)
-
-
-#: Most bytes.
-MOST_JSON_BYTES = 64 << 20
-
-#: How deep objects and lists may lie in one another.
-MOST_JSON_DEPTH = 64
 
 
 def read_json(raw: bytes) -> Any:

@@ -15,18 +15,6 @@ from opboost_ops.config.training import Scoring as Scoring
 from opboost_ops.config.training import ScoringMode as ScoringMode
 from opboost_ops.domain import MOST_SEARCHED, MOST_VALUES, Domain
 
-
-class Alignment(Record):
-    """Which rows of the label holder are trained on and scored.
-
-    Attributes:
-        overlap: ``common``: those of people that all feature holders have. ``left``: all (a left
-        join), with missing values where a feature holder lacks the person.
-    """
-
-    overlap: Literal["common", "left"] = "common"
-
-
 #: In vertical learning a holder of the label or of features; in horizontal learning the party that
 #: opens the runs and learns the sums, or one of the others.
 Role = Literal["label_holder", "feature_holder", "active", "passive"]
@@ -62,6 +50,20 @@ _SCORE_COLUMNS = frozenset(
         "model_version",
     ]
 )
+
+#: Workers name their queues in lists with commas, and a broker's rights name them one by one.
+QueueName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
+
+
+class Alignment(Record):
+    """Which rows of the label holder are trained on and scored.
+
+    Attributes:
+        overlap: ``common``: those of people that all feature holders have. ``left``: all (a left
+        join), with missing values where a feature holder lacks the person.
+    """
+
+    overlap: Literal["common", "left"] = "common"
 
 
 class IdColumn(Record):
@@ -150,10 +152,6 @@ class Label(Record):
             if other != name:
                 raise ValueError(f"the classes {other} and {name} are one in a table: keep one")
         return self
-
-
-#: Workers name their queues in lists with commas, and a broker's rights name them one by one.
-QueueName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
 
 
 class Party(PublicKeys):

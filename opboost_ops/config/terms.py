@@ -10,8 +10,6 @@ from pydantic import AfterValidator, Field
 from opboost_ops.config.schema import MOVING, Record
 from opboost_ops.errors import Fault
 
-_WORDS = ("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@quarterly", "@yearly",
-          "@annually")  # fmt: skip
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAY_NAMES = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 
@@ -26,6 +24,13 @@ _LONGEST = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 #: The last day of a month, and the last or n-th weekday of one.
 _LAST, _NTH = re.compile(r"l", re.IGNORECASE), re.compile(r"(l[0-7]|[0-7]#[1-5l])", re.IGNORECASE)
 
+#: Days in the longest month, and how often a day of the week is in it.
+_DAYS, _WEEKS = 31, 5
+
+#: Runs in the longest month by cron's named schedules.
+_NAMED = {"@hourly": 24 * _DAYS, "@daily": _DAYS, "@midnight": _DAYS, "@weekly": _WEEKS,
+          "@monthly": 1, "@quarterly": 1, "@yearly": 1, "@annually": 1}  # fmt: skip
+
 
 def cron_problem(text: str) -> str:
     """Why a text is no time at which runs can start; empty if it is one.
@@ -33,7 +38,7 @@ def cron_problem(text: str) -> str:
     Args:
         text: A cron expression.
     """
-    if text in _WORDS:
+    if text in _NAMED:
         return ""
     fields = text.split()
     if len(fields) != len(_FIELD_RANGES):
@@ -84,18 +89,6 @@ def _comes(text: str) -> str:
 
 #: A cron expression whose time comes.
 Cron = Annotated[str, AfterValidator(_comes)]
-
-
-#: Days in the longest month, and how often a day of the week is in it.
-_DAYS, _WEEKS = 31, 5
-
-#: Runs in the longest month by cron's named schedules.
-_NAMED = {"@hourly": 24 * _DAYS, "@daily": _DAYS, "@midnight": _DAYS, "@weekly": _WEEKS,
-          "@monthly": 1, "@quarterly": 1, "@yearly": 1, "@annually": 1}  # fmt: skip
-
-#: First and last value of minutes, hours and days of the month, and days of the week.
-_MINUTES, _HOURS, _MONTH_DAYS, _WEEK_DAYS = (0, 59), (0, 23), (1, _DAYS), (0, 6)
-_FIELD_COUNT = 5
 
 
 class RunsPerMonth(Record):
@@ -157,35 +150,20 @@ def runs_of(cron: str) -> int:
         (31, 500, 5)
     """
     fields = cron.lower().split()
-    if len(fields) != _FIELD_COUNT:
+    if len(fields) != len(_FIELD_RANGES):
         return _NAMED.get(cron.strip().lower(), 0)
-    minute, hour, day, _, week_day = fields
-    by_month, by_week = _count(day, *_MONTH_DAYS), _WEEKS * _count(week_day, *_WEEK_DAYS)
-    if "*" in (day, week_day):
-        days = min(by_month, by_week, _DAYS)
+    minutes, hours, month_days, _, week_days = map(_count, fields, _FIELD_RANGES)
+    if "*" in (fields[2], fields[4]):
+        days = min(month_days, _WEEKS * week_days, _DAYS)
     else:
         # Cron runs on days that are of either kind.
-        days = min(by_month + by_week, _DAYS)
-    return _count(minute, *_MINUTES) * _count(hour, *_HOURS) * days
+        days = min(month_days + _WEEKS * week_days, _DAYS)
+    return minutes * hours * days
 
 
-def _count(field: str, first: int, last: int) -> int:
+def _count(field: str, bounds: tuple[int, int, Sequence[str]]) -> int:
     """How many values a field of a cron expression has; as many as it may where it is unusual."""
-    values: set[int] = set()
-    for part in field.split(","):
-        span, _, step = part.partition("/")
-        begin, _, end = span.partition("-")
-        for name, number in _WEEK_NAMES.items() if last == _WEEK_DAYS[1] else ():
-            begin, end = begin.replace(name, number), end.replace(name, number)
-        if span == "*":
-            begin, end = str(first), str(last)
-        elif not end:
-            end = str(last) if step else begin
-        if not all(text.isdecimal() for text in (begin, end, step or "1")):
-            return last - first + 1
-        values.update(range(int(begin), int(end) + 1, max(int(step or 1), 1)))
+    least, most, names = bounds
+    values = _values(field, least, most, names) or set(range(least, most + 1))
     # Sunday is 0 and 7.
-    return len({value % 7 for value in values} if last == _WEEK_DAYS[1] else values)
-
-
-_WEEK_NAMES = {"sun": "0", "mon": "1", "tue": "2", "wed": "3", "thu": "4", "fri": "5", "sat": "6"}
+    return len({value % 7 for value in values} if names is _DAY_NAMES else values)

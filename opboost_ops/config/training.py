@@ -27,6 +27,15 @@ ObjectiveName = Literal[
 #: What may be done about others' noise before training.
 Denoise = Literal["none", "joint", "auto"]
 
+ScoringMode = Literal["local", "desensitised", "routed"]
+Task = Literal["binary", "multiclass", "regression"]
+
+#: Why a private model has none of it.
+_ROWS = (
+    "would be read off single rows, exactly, and training.private promises noise for whatever "
+    "depends on them"
+)
+
 
 class AnyTraining(Record):
     """Keys of every trainer.
@@ -255,10 +264,6 @@ TRAINERS: Mapping[str, type[AnyTraining]] = {
 }
 
 
-ScoringMode = Literal["local", "desensitised", "routed"]
-Task = Literal["binary", "multiclass", "regression"]
-
-
 class Scoring(Record):
     """How and when new rows are scored, and so how the held-out rows are evaluated.
 
@@ -289,13 +294,6 @@ class Scoring(Record):
     def modes(self) -> tuple[ScoringMode, ...]:
         """All modes in which a model is evaluated; the one of scoring comes first."""
         return tuple(dict.fromkeys((self.mode, *self.evaluate)))
-
-
-#: Why a private model has none of it.
-_ROWS = (
-    "would be read off single rows, exactly, and training.private promises noise for whatever "
-    "depends on them"
-)
 
 
 def scoring_faults(scoring: Scoring, task: Task | None, private: bool) -> Iterator[Fault]:

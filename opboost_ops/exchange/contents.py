@@ -44,6 +44,9 @@ _WIDEST = 1 << 16
 
 _NONCE = re.compile(r"[0-9a-f]{64}")
 
+#: Opens a file: its bytes, the artifact's digest, its name.
+Decrypt = Callable[[bytes, str, str], bytes]
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -187,10 +190,6 @@ def _require_rising(entries: np.ndarray, number: int, artifact: Artifact, what: 
     inside = (part_of(entries, artifact.parts) == number).all()
     if not inside or not strictly_rising(entries):
         raise Rejected("malformed", f"{what}: its entries are not in rising order, or come twice.")
-
-
-#: Opens a file: its bytes, the artifact's digest, its name.
-Decrypt = Callable[[bytes, str, str], bytes]
 
 
 def listed_sizes(manifest: Manifest) -> dict[str, int]:

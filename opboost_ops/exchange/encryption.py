@@ -31,6 +31,18 @@ from opboost_ops.tables.spill.files import private_folder
 
 Key = TypeVar("Key")
 
+#: What an encrypted file's name ends with.
+SUFFIX = ".enc"
+
+_KEY, _NONCE = 32, 12
+_HEAD = _KEY + _NONCE
+
+#: What encryption adds to a file: an X25519 key, a nonce, and an authentication tag.
+OVERHEAD = _HEAD + 16
+
+#: Most bytes that the cipher takes at once.
+_MOST = 2**31 - 1
+
 
 def read_key(path: Path, what: str, parse: Callable[[bytes], Key], remedy: str) -> Key:
     """Read a private key.
@@ -95,19 +107,6 @@ def write_private(path: Path, content: bytes) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(handle, "wb") as file:
         file.write(content)
-
-
-#: What an encrypted file's name ends with.
-SUFFIX = ".enc"
-
-_KEY, _NONCE = 32, 12
-_HEAD = _KEY + _NONCE
-
-#: What encryption adds to a file: an X25519 key, a nonce, and an authentication tag.
-OVERHEAD = _HEAD + 16
-
-#: Most bytes that the cipher takes at once.
-_MOST = 2**31 - 1
 
 
 def new_encryption_key(seed: bytes | None = None) -> tuple[str, str]:

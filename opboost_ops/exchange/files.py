@@ -27,6 +27,30 @@ import pyarrow as pa
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.tables.spill.arrays import BLOCK, Scratch, release_memory, slices
 
+SALT_BYTES = 32
+
+_HEAD = SALT_BYTES + 8
+
+#: Sizes of encrypted files are multiples of this.
+STEP = 4096
+
+#: Below so many rows, all contents have one size.
+FEW = 1000
+
+#: More than Parquet or JSON takes for a cell or a split of the protocol.
+_CELL = 32
+
+#: More than Parquet takes for what it says of a column, whose name may have 128 characters.
+_COLUMN = 2048
+
+#: The one file of a list of points, tags or bits that is no longer than a part.
+ENTRIES = "entries.bin"
+
+_PART = re.compile(r"^(entries-[0-9]{4}\.bin|table-[0-9]{4}\.parquet)(\.enc)?$")
+
+#: Most parts of an artifact.
+MOST_PARTS = 1 << 12
+
 
 def smallest_integers(values: np.ndarray, scratch: Scratch | None = None) -> pa.Array:
     """Non-negative integers in the smallest unsigned type that holds them.
@@ -67,23 +91,6 @@ def narrow_integers(table: pa.Table, column: str) -> np.ndarray:
     return np.asarray(table.column(column).to_numpy())
 
 
-SALT_BYTES = 32
-
-_HEAD = SALT_BYTES + 8
-
-#: Sizes of encrypted files are multiples of this.
-STEP = 4096
-
-#: Below so many rows, all contents have one size.
-FEW = 1000
-
-#: More than Parquet or JSON takes for a cell or a split of the protocol.
-_CELL = 32
-
-#: More than Parquet takes for what it says of a column, whose name may have 128 characters.
-_COLUMN = 2048
-
-
 def salted(content: bytes, salt: bytes, rows: int, columns: int) -> bytes:
     """A file as it is before encryption.
 
@@ -115,15 +122,6 @@ def unsalted(raw: bytes, what: str) -> bytes:
     if len(raw) < _HEAD or length > len(raw) - _HEAD or raw[_HEAD + length :].strip(b"\0"):
         raise Rejected("malformed", f"{what} is not salted and padded as it must be.")
     return raw[_HEAD : _HEAD + length]
-
-
-#: The one file of a list of points, tags or bits that is no longer than a part.
-ENTRIES = "entries.bin"
-
-_PART = re.compile(r"^(entries-[0-9]{4}\.bin|table-[0-9]{4}\.parquet)(\.enc)?$")
-
-#: Most parts of an artifact.
-MOST_PARTS = 1 << 12
 
 
 class Files(Mapping[str, bytes]):

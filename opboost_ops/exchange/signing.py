@@ -21,6 +21,10 @@ from opboost_ops.exchange.manifest import (
 )
 from opboost_ops.exchange.rejection import Rejected
 
+#: For so many days what a run makes is judged by the day on which it was opened: a run ends within
+#: a week (`Schedule.timeout_hours`), and clocks differ by less than a day.
+RUN_DAYS = 8
+
 
 def new_signing_key(seed: bytes | None = None) -> tuple[str, str]:
     """Make a signing key.
@@ -81,11 +85,6 @@ def _public_key(public: str) -> Ed25519PublicKey:
 
 def _text(raw: bytes) -> str:
     return base64.b64encode(raw).decode()
-
-
-#: For so many days what a run makes is judged by the day on which it was opened: a run ends within
-#: a week (`Schedule.timeout_hours`), and clocks differ by less than a day.
-RUN_DAYS = 8
 
 
 def require_recent(day: date, today: date, what: str) -> None:

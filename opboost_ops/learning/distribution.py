@@ -23,6 +23,9 @@ _PARTS = 20
 #: Steps of a scale that people read, between one power of ten and the next.
 _STEPS = (1.0, 2.0, 5.0, 10.0)
 
+#: Points of a curve, and groups of rows.
+_POINTS, _GROUPS = 100, 10
+
 
 def grid(task: Task, scores: np.ndarray) -> np.ndarray:
     """Where bins may end, before any are merged.
@@ -178,10 +181,6 @@ def _finite(scores: np.ndarray) -> Iterator[np.ndarray]:
     for rows in slices(len(scores)):
         block = scores[rows]
         yield block[np.isfinite(block)]
-
-
-#: Points of a curve, and groups of rows.
-_POINTS, _GROUPS = 100, 10
 
 
 def curves(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, Any]:

@@ -24,6 +24,12 @@ EVALUATED: Mapping[Task, tuple[str, str]] = {
 #: No prediction is surer than this in a log loss.
 _LEAST = 1e-15
 
+#: LightGBM's default width of the square part of Huber's loss, and XGBoost's.
+_HUBER = {"lightgbm": 0.9, "xgboost": 1.0}
+
+#: Without a ratio of costs the likelier of two classes is chosen.
+LIKELIER = 0.5
+
 
 def evaluate(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, float]:
     """Score predictions.
@@ -134,10 +140,6 @@ def average_ranks(values: np.ndarray) -> np.ndarray:
     return pl.Series(values).rank("average").to_numpy()
 
 
-#: LightGBM's default width of the square part of Huber's loss, and XGBoost's.
-_HUBER = {"lightgbm": 0.9, "xgboost": 1.0}
-
-
 def trial_score(
     metric: str, parameters: Parameters, label: np.ndarray, prediction: np.ndarray
 ) -> float:
@@ -196,10 +198,6 @@ def _deviance(label: np.ndarray, mean: np.ndarray, power: float) -> np.ndarray:
     return np.asarray(
         2 * (first - label * mean ** (1 - power) / (1 - power) + mean ** (2 - power) / (2 - power))
     )
-
-
-#: Without a ratio of costs the likelier of two classes is chosen.
-LIKELIER = 0.5
 
 
 def threshold(cost_ratio: float | None) -> float:

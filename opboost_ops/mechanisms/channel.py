@@ -38,6 +38,16 @@ import numpy as np
 #: Every row of counts sums to this.
 TOTAL = 2**64
 
+#: Fraction bits of the power that counts are certified against.
+_BITS = 200
+
+#: Least count of an output in a row's support: a mixture with the uniform law, which cannot
+#: raise a finite loss, and without which tails would round to zero and losses to infinity.
+FLOOR = 4096
+
+#: Decimal digits of the arithmetic between a mechanism's weights and its counts.
+PRECISION = 80
+
 
 @dataclass(frozen=True, eq=False)
 class AliasTable:
@@ -120,10 +130,6 @@ def _vose(row: Sequence[int], columns: int, capacity: int) -> tuple[list[int], l
     return threshold, alias
 
 
-#: Fraction bits of the power that counts are certified against.
-_BITS = 200
-
-
 def apportioned(shares: Sequence[Decimal]) -> tuple[int, ...]:
     """A row's counts, each less than one off: floors, then one more by the largest remainders.
 
@@ -177,14 +183,6 @@ def keeps_everywhere(counts: Sequence[Sequence[int]], most: float) -> bool:
 def _power(loss: float) -> int:
     with precise():
         return int(Decimal(loss).exp().next_minus() * (1 << _BITS))
-
-
-#: Least count of an output in a row's support: a mixture with the uniform law, which cannot
-#: raise a finite loss, and without which tails would round to zero and losses to infinity.
-FLOOR = 4096
-
-#: Decimal digits of the arithmetic between a mechanism's weights and its counts.
-PRECISION = 80
 
 
 @dataclass(frozen=True, eq=False)

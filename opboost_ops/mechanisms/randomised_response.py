@@ -16,6 +16,9 @@ from opboost_ops.mechanisms.parameters import Epsilon, Parameters, Partitions
 #: The domain of a bit.
 BIT = Domain(0, 1)
 
+#: Buckets where nothing else is said, as in the paper.
+BUCKETS = 16
+
 
 def bit_channel(clear: Sequence[Decimal], set_: Sequence[Decimal]) -> Channel:
     """The channel of a bit.
@@ -88,10 +91,6 @@ class UnaryEncoding(Parameters):
     def label(self) -> str:
         """Name and parameters, for people to read."""
         return f"Unary encoding (optimised), epsilon {self.epsilon:g} a category"
-
-
-#: Buckets where nothing else is said, as in the paper.
-BUCKETS = 16
 
 
 class GeneralisedResponse(Parameters):

@@ -46,6 +46,23 @@ _ANSWERED_JOINTLY = (
     "month; not which party lacks a person that another one has"
 )
 
+_LOG = logging.getLogger("opboost_ops")
+
+#: People of a held table whose hashes and pads are made at once, in a processor's caches.
+_FEW = 1 << 13
+
+#: Name of what a party keeps at home of the set of its IDs.
+_PEOPLE = "psi_people"
+
+#: Name of what a party keeps at home once it has begun a run in its month.
+EPOCH = "psi_epoch"
+
+#: Folder of a federation's home with points that are known for a month.
+POINTS = "points"
+
+#: Whose points a cache holds that is not named by another party.
+OWN = "own"
+
 
 def answered(federation: Federation) -> str:
     """Disclosure of an answer to the label holder.
@@ -76,22 +93,6 @@ def disclosures(federation: Federation) -> Iterator[tuple[str, str, str]]:
         yield owner, holder, QUERY
         yield holder, owner, answered(federation)
         yield holder, owner, sealed(federation)
-
-
-_LOG = logging.getLogger("opboost_ops")
-
-
-#: People of a held table whose hashes and pads are made at once, in a processor's caches.
-_FEW = 1 << 13
-
-#: Name of what a party keeps at home of the set of its IDs.
-_PEOPLE = "psi_people"
-
-#: Name of what a party keeps at home once it has begun a run in its month.
-EPOCH = "psi_epoch"
-
-#: Folder of a federation's home with points that are known for a month.
-POINTS = "points"
 
 
 @dataclass(frozen=True)
@@ -288,10 +289,6 @@ def _progress(context: Context) -> Callable[[str, int, int], None]:
         context.tell(f"points ({role})", done, of)
 
     return tell
-
-
-#: Whose points a cache holds that is not named by another party.
-OWN = "own"
 
 
 def own_points(context: Context, session: Session) -> np.ndarray:

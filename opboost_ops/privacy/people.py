@@ -17,6 +17,10 @@ from opboost_ops.privacy.ledger.database import Database, Records
 from opboost_ops.privacy.ledger.tables import table
 from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
 
+IdType = Literal["string", "integer"]
+
+_FORGOTTEN = table("forgotten", {"person": 32})
+
 
 @dataclass(frozen=True)
 class People:
@@ -150,11 +154,6 @@ def merged(
         for whole, (of_old, _) in zip(arrays, pairs, strict=True):
             whole[to_old] = of_old[rows]
     return People(arrays[0], arrays[1]), arrays[2:]
-
-
-IdType = Literal["string", "integer"]
-
-_FORGOTTEN = table("forgotten", {"person": 32})
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,12 @@ from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
 from opboost_ops.tables.spill.files import whole_file
 from opboost_ops.tables.spill.parts import scatter
 
+_MAGIC = b"opboost pins 1\n\n"
+_NONCE = 16
+
+#: Field of a person's hash in a row of a file.
+_PERSON = "person"
+
 
 @dataclass(frozen=True)
 class Draw:
@@ -179,13 +185,6 @@ def _bit(column: Column, values: np.ndarray, words: noise.Words) -> np.ndarray:
         return randomise(values, column.mechanism, column.domain, words)
     assert isinstance(column.mechanism, UnaryEncoding)
     return randomise_bit(values, column.source_domain.size, column.bit, column.mechanism, words)
-
-
-_MAGIC = b"opboost pins 1\n\n"
-_NONCE = 16
-
-#: Field of a person's hash in a row of a file.
-_PERSON = "person"
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,40 @@ from opboost_ops.tables.spill.tables import Blocks
 #: Partitions of hashes where they are more than memory holds, a power of two.
 _PARTITIONS = 256
 
+#: Columns of a profile, and what they are. What does not apply to a column is null.
+COLUMNS = {
+    "column": "its name",
+    "role": "what it is to the boundary, such as id, released, own, label, rank",
+    "usable": "whether the table has it, with a type that can hold what is declared",
+    "rows": "rows of the table",
+    "missing": "rows without a value, or with NaN",
+    "missing_share": "their share of the rows",
+    "gaps": "rows without a value where each row needs one",
+    "distinct": "different values; 100 stands for 100 or more",
+    "classes": "different values of a label of classes",
+    "repeated": "rows with an ID that another row has, too",
+    "empty": "rows with an empty text as ID",
+    "not_finite": "rows with an infinite number; in predictions and scores also with NaN",
+    "outside": "rows with a value outside the declared bounds",
+    "outside_share": "their share of the rows that have a value",
+    "undeclared": "rows with a value that is not declared",
+    "unused_ranks": "ranks from 1 to the highest that no row has",
+    "minimum": "the least number",
+    "maximum": "the greatest number",
+    "mean": "the mean of the numbers",
+}
+
+#: Columns of a profile that show values of the table, and not how many there are.
+VALUES = ("minimum", "maximum", "mean")
+
+_MOST_DISTINCT = 100
+
+#: Values at the start of a block that usually decide how many different ones there are.
+_HEAD = 1024
+
+#: Roles in which NaN is a fault and not a gap.
+_COMPUTED = ("prediction", "threshold", "score")
+
 
 class Repeats:
     """Counts the rows whose value another row has, too.
@@ -74,42 +108,6 @@ def _present_values(values: pl.Series) -> pl.Series:
         # Blocks may number their categories in different ways.
         return values.cast(pl.String)
     return values.drop_nans() if values.dtype.is_float() else values
-
-
-#: Columns of a profile, and what they are. What does not apply to a column is null.
-COLUMNS = {
-    "column": "its name",
-    "role": "what it is to the boundary, such as id, released, own, label, rank",
-    "usable": "whether the table has it, with a type that can hold what is declared",
-    "rows": "rows of the table",
-    "missing": "rows without a value, or with NaN",
-    "missing_share": "their share of the rows",
-    "gaps": "rows without a value where each row needs one",
-    "distinct": "different values; 100 stands for 100 or more",
-    "classes": "different values of a label of classes",
-    "repeated": "rows with an ID that another row has, too",
-    "empty": "rows with an empty text as ID",
-    "not_finite": "rows with an infinite number; in predictions and scores also with NaN",
-    "outside": "rows with a value outside the declared bounds",
-    "outside_share": "their share of the rows that have a value",
-    "undeclared": "rows with a value that is not declared",
-    "unused_ranks": "ranks from 1 to the highest that no row has",
-    "minimum": "the least number",
-    "maximum": "the greatest number",
-    "mean": "the mean of the numbers",
-}
-
-#: Columns of a profile that show values of the table, and not how many there are.
-VALUES = ("minimum", "maximum", "mean")
-
-_MOST_DISTINCT = 100
-
-#: Values at the start of a block that usually decide how many different ones there are.
-_HEAD = 1024
-
-
-#: Roles in which NaN is a fault and not a gap.
-_COMPUTED = ("prediction", "threshold", "score")
 
 
 def profile(

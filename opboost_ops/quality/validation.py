@@ -20,6 +20,18 @@ from opboost_ops.quality.profile import COLUMNS, VALUES
 #: Where a result has what is ours.
 _META = "opboost"
 
+#: A context, its data source and its results are a process's, whichever thread asks.
+_LOCK = Lock()
+
+#: Names the columns of a table whose rows of the profile break an expectation.
+_DETAILED = {"result_format": "COMPLETE", "unexpected_index_column_names": ["column"]}
+
+_SOURCE = "profile"
+
+#: A third of the time and memory of an import of Great Expectations: one chart, S3, JSON's schemas
+#: and statistics; no suite here has their expectations, and profiles come from memory.
+_DEFERRED = ("altair", "boto3", "jsonschema", "scipy.stats")
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -136,12 +148,6 @@ def _findings(result: Mapping[str, Any]) -> list[Finding]:
 
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
 
-#: A context, its data source and its results are a process's, whichever thread asks.
-_LOCK = Lock()
-
-#: Names the columns of a table whose rows of the profile break an expectation.
-_DETAILED = {"result_format": "COMPLETE", "unexpected_index_column_names": ["column"]}
-
 
 def validate(
     suite: str,
@@ -238,9 +244,6 @@ def _definition(suite: str, own: str) -> Any:
     )
 
 
-_SOURCE = "profile"
-
-
 @cache
 def context() -> Any:
     """A context of Great Expectations in memory, with a data source for profiles."""
@@ -271,11 +274,6 @@ def _silence() -> None:
     for name in [*logging.root.manager.loggerDict, "great_expectations"]:
         if name.partition(".")[0] == "great_expectations":
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-
-
-#: A third of the time and memory of an import of Great Expectations: one chart, S3, JSON's schemas
-#: and statistics; no suite here has their expectations, and profiles come from memory.
-_DEFERRED = ("altair", "boto3", "jsonschema", "scipy.stats")
 
 
 class _Deferred(ModuleType):

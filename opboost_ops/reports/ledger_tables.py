@@ -54,6 +54,9 @@ _NOTE = (
     "losses, the logarithms of odds, over all receivers and releases of a raw column."
 )
 
+#: What each raw column had cost by some moments.
+Heights = Sequence[tuple[str, Mapping[str, float]]]
+
 
 def kind_words(kind: str) -> str:
     """A kind of artifact, or of ledger entry, in words.
@@ -336,10 +339,6 @@ def _so_far(spent: Fraction, cap: float | None) -> Cell:
     if cap is None:
         return cell
     return Cell(cell.text, cell.value, share=min(1.0, float(spent) / cap), limited=True)
-
-
-#: What each raw column had cost by some moments.
-Heights = Sequence[tuple[str, Mapping[str, float]]]
 
 
 def history(heights: Heights, lines: Sequence[ColumnLine]) -> Figures:

@@ -40,6 +40,21 @@ _FEATURES = 40
 #: Where a click on a version leads, by its name.
 Address = Callable[[str], str]
 
+#: Columns of the picture.
+_COLUMNS = 15
+
+_WORDS: dict[Move, tuple[str, State]] = {
+    "none": ("as in training", "good"),
+    "moved": ("moved", "warn"),
+    "far": ("moved far", "bad"),
+}
+
+_INDEX = (
+    f"The population stability index is near zero where rows lie as in training. Above {MOVED:g} "
+    f"and above chance a distribution has moved, above {FAR:g} far. Scores are compared with the "
+    "version's held-out rows, columns with its training table."
+)
+
 
 def versions_table(models: Models, names: Sequence[str], address: Address = lambda _: "") -> Table:
     """Versions with decision, epsilon, parameters, metric and gain.
@@ -262,22 +277,6 @@ def _both_importances(first: Version, second: Version) -> Table:
     heads = ("party", "feature", "first, %", "second, %", "second minus first")
     note = f"Shares of {what}, the greatest difference first."
     return Table("importance", "Importance, by difference", heads, rows, note)
-
-
-#: Columns of the picture.
-_COLUMNS = 15
-
-_WORDS: dict[Move, tuple[str, State]] = {
-    "none": ("as in training", "good"),
-    "moved": ("moved", "warn"),
-    "far": ("moved far", "bad"),
-}
-
-_INDEX = (
-    f"The population stability index is near zero where rows lie as in training. Above {MOVED:g} "
-    f"and above chance a distribution has moved, above {FAR:g} far. Scores are compared with the "
-    "version's held-out rows, columns with its training table."
-)
 
 
 def live_blocks(live: Live, owner: str, parties: Sequence[str]) -> list[Block]:

@@ -28,6 +28,9 @@ from opboost_ops.reports.versions import Interval, Version, by_rank
 #: Folder of the federation's home with the last report of each version.
 OUTCOMES = "outcomes"
 
+#: How the label holder's own columns are called among the gains.
+_ALONE = "label_holder_alone"
+
 
 class Span(Record):
     """A figure with its 95 % interval."""
@@ -194,10 +197,6 @@ def outcome_blocks(outcomes: Outcomes, version: Version) -> list[Block]:
 
 def _words(span: Span) -> str:
     return f"{span.value:.4g} ({span.low:.4g} to {span.high:.4g})"
-
-
-#: How the label holder's own columns are called among the gains.
-_ALONE = "label_holder_alone"
 
 
 def outcome(

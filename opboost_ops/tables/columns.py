@@ -28,6 +28,11 @@ _ROW_NUMBERS = {"index", "idx", "row", "rowid", "row_id", "rownum", "row_num", "
 #: Fewer rows are numbered by chance.
 _NUMBERED = 10
 
+#: Types of texts.
+TEXTS = (pl.String, pl.Categorical, pl.Enum)
+
+Kind = Literal["text", "number", "date"]
+
 
 def column_form(name: str) -> str:
     """A column's name in the form in which names are compared: composed, without blanks around it.
@@ -112,10 +117,6 @@ def numbers_rows(values: pl.Series) -> bool:
     first = values.min()
     spans = first in (0, 1) and int(values.max()) - int(first) == len(values) - 1  # type: ignore[arg-type]
     return spans and values.n_unique() == len(values)
-
-
-#: Types of texts.
-TEXTS = (pl.String, pl.Categorical, pl.Enum)
 
 
 def holds_numbers(kind: pl.DataType) -> bool:
@@ -211,9 +212,6 @@ def require_readable(party: str, kinds: dict[str, pl.DataType]) -> None:
             f"The table of {party} keeps {', '.join(wide)} as 128-bit integers.",
             "Write them as 64-bit integers, or as strings.",
         )
-
-
-Kind = Literal["text", "number", "date"]
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,13 @@ _ROWS = 131_072
 
 _STRINGS = (pl.String, pl.Categorical, pl.Enum)
 
+#: Bytes at home for each byte of a source, while it is sorted; once more while IDs are made, and
+#: while rows are aggregated.
+_TIMES = 2
+
+#: Errors of libraries and of the operating system, whose texts print cells, paths and URLs.
+_FOREIGN = (pl.exceptions.PolarsError, pa.ArrowException, OSError, ValueError, LookupError)
+
 
 def content_fingerprint(files: Iterable[Path], columns: Sequence[str], key: bytes) -> str | None:
     """The fingerprint of a table, 32 hex digits.
@@ -109,14 +116,6 @@ def _cells(block: pl.DataFrame, name: str) -> pl.Series:
         letter, texts = "o", pl.Series(written, dtype=pl.String)
     cells = pl.select(pl.format(f"{letter}{{}}:{{}}", texts.str.len_bytes(), texts)).to_series()
     return cells.fill_null("missing")
-
-
-#: Bytes at home for each byte of a source, while it is sorted; once more while IDs are made, and
-#: while rows are aggregated.
-_TIMES = 2
-
-#: Errors of libraries and of the operating system, whose texts print cells, paths and URLs.
-_FOREIGN = (pl.exceptions.PolarsError, pa.ArrowException, OSError, ValueError, LookupError)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,12 @@ _LOGIN = "Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the rights that the
 _SETTINGS = "Check the AWS_ variables of this process: endpoint, region, profile."
 _TRY_AGAIN = {408, 409, 429, 500, 502, 503, 504}
 
+#: About how many bytes a gzipped byte stands for.
+_GZIPPED = 6
+
+#: Refuses a number of bytes for which there is no room.
+Room = Callable[[int], None]
+
 
 @dataclass(frozen=True)
 class Login:
@@ -230,13 +236,6 @@ def _refusal(error: Any) -> Exception:
 
 def _status(error: Any) -> int:
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-
-
-#: About how many bytes a gzipped byte stands for.
-_GZIPPED = 6
-
-#: Refuses a number of bytes for which there is no room.
-Room = Callable[[int], None]
 
 
 def local_files(pattern: str) -> list[Path]:

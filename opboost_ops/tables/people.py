@@ -37,6 +37,12 @@ _ROWS = 1_000_000
 #: Which of some IDs may be in the copy, boolean.
 Kept = Callable[[pl.Series], pl.Series]
 
+#: Name of what a run keeps at home of how it made IDs and people: counts, and numbers of rows.
+PEOPLE = "people"
+
+#: Most numbers of rows that are kept.
+_NUMBERED = 1000
+
 
 class RowWriter:
     """A new Parquet file, written some rows at a time; its owner alone may read it.
@@ -203,13 +209,6 @@ def _whole_people(blocks: Iterator[pl.DataFrame], identity: str) -> Iterator[pl.
         yield joined.filter(~last)
     if pending is not None:
         yield pending
-
-
-#: Name of what a run keeps at home of how it made IDs and people: counts, and numbers of rows.
-PEOPLE = "people"
-
-#: Most numbers of rows that are kept.
-_NUMBERED = 1000
 
 
 @dataclass(frozen=True)

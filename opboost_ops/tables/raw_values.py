@@ -11,6 +11,20 @@ from opboost_ops.errors import ContractError
 from opboost_ops.tables.columns import holds_categories
 from opboost_ops.tables.dialect import moments, zoned
 
+#: Most classes that nobody has declared.
+MOST_CLASSES = 100
+
+#: Up to so many classes, any number of rows is enough.
+FEW_CLASSES = 20
+
+#: Fewest rows a class on average, where there are more.
+_ROWS = 10
+
+_TEXTS = (pl.String, pl.Categorical, pl.Enum)
+
+#: Seconds from 1970-01-01 to the end of the last year of four digits.
+_LATEST = 253_402_300_800.0
+
 
 def category_texts(values: pl.Series) -> pl.Series:
     """A column's categories in their form; missing ones are null, and so is an empty text.
@@ -71,16 +85,6 @@ def class_values(values: pl.Series) -> pl.Series:
     return whole if same else category_texts(values)
 
 
-#: Most classes that nobody has declared.
-MOST_CLASSES = 100
-
-#: Up to so many classes, any number of rows is enough.
-FEW_CLASSES = 20
-
-#: Fewest rows a class on average, where there are more.
-_ROWS = 10
-
-
 def implausible(values: pl.Series) -> str:
     """Why a column is no label of classes, in words; empty if it may be one.
 
@@ -129,12 +133,6 @@ def require_plausible(values: pl.Series, label: Label) -> None:
             "Declare label.task: regression for a number, and store it as one; or group the "
             "classes, or declare all of them in label.classes.",
         )
-
-
-_TEXTS = (pl.String, pl.Categorical, pl.Enum)
-
-#: Seconds from 1970-01-01 to the end of the last year of four digits.
-_LATEST = 253_402_300_800.0
 
 
 def declared_values(frame: pl.DataFrame, features: Mapping[str, Feature]) -> pl.DataFrame:

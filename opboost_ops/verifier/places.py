@@ -23,6 +23,8 @@ MANIFEST, SIGNATURE = "manifest.json", "manifest.sig"
 _RUN = re.compile(r"[0-9a-f]{16}")
 _MOST = 16 << 20
 
+FEDERATION, SITE, POLICY = "federation.yaml", "site.yaml", "policy.yaml"
+
 
 class Artifact:
     """An artifact as it lies in a store.
@@ -180,9 +182,6 @@ def _folders(folder: Path) -> Iterator[Path]:
             for path in sorted(folder.iterdir())
             if path.is_dir() and not path.is_symlink() and not path.name.startswith(".")
         )
-
-
-FEDERATION, SITE, POLICY = "federation.yaml", "site.yaml", "policy.yaml"
 
 
 class CannotBeginError(Exception):

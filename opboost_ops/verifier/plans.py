@@ -35,6 +35,13 @@ _ADDRESSED = {"psi_query", "split_request", "route_request"}
 #: Of a model's names: characters that are written as in URLs.
 _NOT_IN_NAMES = re.compile(r"[\s\",:\[\]{}/\\]")
 
+#: Bytes that encryption adds: an X25519 key, a nonce, and an authentication tag.
+OVERHEAD = 32 + 12 + 16
+
+_STEP, _HEAD, _FEW = 4096, 40, 1000
+_PART = 1 << 20
+_POINT, _TAG, _SHARE = 32, 10, 16
+
 
 @dataclass(frozen=True)
 class Column:
@@ -303,14 +310,6 @@ def _channel(mechanism: str, lower: int, upper: int) -> tuple[list[int], channel
 @lru_cache(maxsize=64)
 def _ratios(mechanism: str, lower: int, upper: int) -> tuple[Fraction | None, ...]:
     return tuple(channels.worst_ratios(_channel(mechanism, lower, upper)[1]))
-
-
-#: Bytes that encryption adds: an X25519 key, a nonce, and an authentication tag.
-OVERHEAD = 32 + 12 + 16
-
-_STEP, _HEAD, _FEW = 4096, 40, 1000
-_PART = 1 << 20
-_POINT, _TAG, _SHARE = 32, 10, 16
 
 
 class NotKnownError(Exception):

@@ -28,6 +28,8 @@ _MAGIC, _NONCE, _PERSON = b"opboost pins 1\n\n", 16, 16
 #: The message of no ID, which every table has besides its people.
 CANARY = b"c"
 
+_KEY, _ENVELOPE_NONCE = 32, 12
+
 
 class People(NamedTuple):
     """The people of a sealed table, and the canary last.
@@ -204,9 +206,6 @@ def sealed(
         if len({entry[:_TAG] for entry in entries}) == len(entries):
             return nonce, entries
     raise ValueError("two people have one tag")
-
-
-_KEY, _ENVELOPE_NONCE = 32, 12
 
 
 def keyed_by(secret: bytes, purpose: str) -> bytes:

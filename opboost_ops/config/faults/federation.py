@@ -18,6 +18,9 @@ from opboost_ops.config.terms import schedule_faults
 from opboost_ops.config.training import DPBoostTraining, scoring_faults
 from opboost_ops.errors import Fault
 
+#: With two parties the sum gives the other one away; the most are what was tried.
+FEWEST, MOST = 3, 32
+
 
 def alignment_faults(federation: Federation) -> Iterator[Fault]:
     """Missing encryption keys, and choices of rows that do not fit the rest of the file."""
@@ -195,10 +198,6 @@ def policy_faults(policy: Policy) -> Iterator[Fault]:
         for place in places[1:]:
             where = f"{place}.column" if place.startswith("features.") else place
             yield Fault(where, f"is also the raw column of {places[0]}", "name each of them once")
-
-
-#: With two parties the sum gives the other one away; the most are what was tried.
-FEWEST, MOST = 3, 32
 
 
 def horizontal_faults(federation: Federation) -> Iterator[Fault]:

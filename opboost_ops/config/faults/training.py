@@ -21,6 +21,36 @@ _WIDEST = 4096
 #: Greatest learning rate of private sums: ten trees of a round take their steps together.
 _STEEPEST = 0.2
 
+#: Which objectives go with which task; the first is the task's own.
+OBJECTIVES: Mapping[str, tuple[str, ...]] = {
+    "binary": ("binary",),
+    "multiclass": ("multiclass",),
+    "regression": ("l2", "l1", "huber", "quantile", "poisson", "tweedie"),
+}
+
+#: Whose leaves are medians or quantiles, put in after a tree has grown: that heeds no direction.
+_RENEWED = ("l1", "quantile")
+
+#: Up to here 32-bit floats hold every midpoint of two integers, also of as many ranks.
+_XGBOOST_FARTHEST = 2**22
+
+#: Objectives to which a parameter of its own belongs, by trainer.
+_OF_OBJECTIVE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "lightgbm": {
+        "alpha": ("huber", "quantile"),
+        "tweedie_variance_power": ("tweedie",),
+        "poisson_max_delta_step": ("poisson",),
+        "scale_pos_weight": ("binary",),
+        "is_unbalance": ("binary",),
+    },
+    "xgboost": {
+        "huber_slope": ("huber",),
+        "quantile_alpha": ("quantile",),
+        "tweedie_variance_power": ("tweedie",),
+        "scale_pos_weight": ("binary",),
+    },
+}
+
 
 def honest_of(federation: Federation) -> int:
     """Of how many parties the noise of a sum is counted: h = n - kappa.
@@ -133,37 +163,6 @@ def _label_faults(where: str, label: Label) -> Iterator[Fault]:
         )
     elif label.bounds is not None and label.bounds[0] >= label.bounds[1]:
         yield Fault(f"{where}.bounds", "the lower bound is not less than the upper bound")
-
-
-#: Which objectives go with which task; the first is the task's own.
-OBJECTIVES: Mapping[str, tuple[str, ...]] = {
-    "binary": ("binary",),
-    "multiclass": ("multiclass",),
-    "regression": ("l2", "l1", "huber", "quantile", "poisson", "tweedie"),
-}
-
-#: Whose leaves are medians or quantiles, put in after a tree has grown: that heeds no direction.
-_RENEWED = ("l1", "quantile")
-
-#: Up to here 32-bit floats hold every midpoint of two integers, also of as many ranks.
-_XGBOOST_FARTHEST = 2**22
-
-#: Objectives to which a parameter of its own belongs, by trainer.
-_OF_OBJECTIVE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "lightgbm": {
-        "alpha": ("huber", "quantile"),
-        "tweedie_variance_power": ("tweedie",),
-        "poisson_max_delta_step": ("poisson",),
-        "scale_pos_weight": ("binary",),
-        "is_unbalance": ("binary",),
-    },
-    "xgboost": {
-        "huber_slope": ("huber",),
-        "quantile_alpha": ("quantile",),
-        "tweedie_variance_power": ("tweedie",),
-        "scale_pos_weight": ("binary",),
-    },
-}
 
 
 def objective_of(training: BoosterTraining, task: str) -> str:

@@ -42,6 +42,15 @@ KEYS = "keys"
 #: Bytes that no document of a round has, nor what is added to a vector.
 _MOST = 32 << 20
 
+_LOG = logging.getLogger(LOGGER)
+
+#: After so many seconds of waiting it is said for whom, and again after as many.
+_PATIENCE = 15.0
+
+#: Seconds between two looks at a folder: at first, and at most; and at first where the system tells
+#: of what comes, or where a look is a request.
+_PAUSE, _LONGEST_PAUSE, _LONG_PAUSE = 0.001, 0.5, 0.05
+
 
 class Conversation:
     """The rounds of a run as one party hears them.
@@ -228,16 +237,6 @@ class Conversation:
         if self._private is None or self._private.public != key:
             raise Rejected("not_for_me", f"{what}: it is not addressed to this party.")
         return self._private.decrypt
-
-
-_LOG = logging.getLogger(LOGGER)
-
-#: After so many seconds of waiting it is said for whom, and again after as many.
-_PATIENCE = 15.0
-
-#: Seconds between two looks at a folder: at first, and at most; and at first where the system tells
-#: of what comes, or where a look is a request.
-_PAUSE, _LONGEST_PAUSE, _LONG_PAUSE = 0.001, 0.5, 0.05
 
 
 class Messages:

@@ -32,6 +32,8 @@ Phase = Literal["facts", "lookup", "trees"]
 
 Decision = TypeVar("Decision", bound=Record)
 
+_NONCE = 12
+
 
 @dataclass(frozen=True)
 class Round:
@@ -183,9 +185,6 @@ class Traffic:
     bytes: int = 0
     waited: float = 0.0
     digest: str = ""
-
-
-_NONCE = 12
 
 
 class DecisionKey:

@@ -17,6 +17,21 @@ from opboost_ops.errors import ContractError
 #: Bytes of a tag.
 TAG = 16
 
+#: A message that every party adds to its own, and that is no ID: only where it is found do keys
+#: and versions agree, whichever IDs are common.
+CANARY = b"c"
+
+#: Every blank of ASCII, which "strip" takes away.
+_BLANKS = bytes(i for i in range(128) if chr(i).isspace())
+
+_Check = Callable[[str], bool]
+_STRINGS: Mapping[str, _Check] = {
+    "are empty": lambda value: not value,
+    "begin or end with a blank": lambda value: value != value.strip(),
+    "hold half of a surrogate pair": lambda value: any("\ud800" <= c <= "\udfff" for c in value),
+    "are not in Unicode's form NFC": lambda value: not unicodedata.is_normalized("NFC", value),
+}
+
 
 def rows_of(raw: bytes | bytearray, width: int) -> np.ndarray:
     """Fixed-size bytes one after the other, as uint8 of shape (n, width)."""
@@ -105,22 +120,6 @@ def positions_in(sorted_keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         positions[order[hit]] = spot[hit]
         open_ = same & ~hit
         at = at + 1
-
-
-#: A message that every party adds to its own, and that is no ID: only where it is found do keys
-#: and versions agree, whichever IDs are common.
-CANARY = b"c"
-
-#: Every blank of ASCII, which "strip" takes away.
-_BLANKS = bytes(i for i in range(128) if chr(i).isspace())
-
-_Check = Callable[[str], bool]
-_STRINGS: Mapping[str, _Check] = {
-    "are empty": lambda value: not value,
-    "begin or end with a blank": lambda value: value != value.strip(),
-    "hold half of a surrogate pair": lambda value: any("\ud800" <= c <= "\udfff" for c in value),
-    "are not in Unicode's form NFC": lambda value: not unicodedata.is_normalized("NFC", value),
-}
 
 
 class Reader:

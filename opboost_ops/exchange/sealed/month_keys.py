@@ -34,6 +34,14 @@ TOLERANCE = timedelta(days=1)
 
 _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 
+#: Bytes of a key.
+KEY = 32
+
+#: So long after its month a key is still there, for runs that began before midnight.
+GRACE = timedelta(days=2)
+
+_ENTRY = np.dtype([("key", "u1", (TAG,)), ("point", "u1", (POINT,))])
+
 
 def is_epoch(value: object) -> bool:
     """True if a value of a plan is the name of an epoch."""
@@ -71,13 +79,6 @@ def may_begin(epoch: str, moment: datetime) -> bool:
 def now() -> datetime:
     """This machine's clock."""
     return datetime.now(UTC)
-
-
-#: Bytes of a key.
-KEY = 32
-
-#: So long after its month a key is still there, for runs that began before midnight.
-GRACE = timedelta(days=2)
 
 
 def month_key(folder: Path, month: str) -> bytes:
@@ -143,9 +144,6 @@ def delete_expired(folder: Path, moment: datetime) -> list[str]:
                 path.unlink(missing_ok=True)
             gone.append(path.name)
     return gone
-
-
-_ENTRY = np.dtype([("key", "u1", (TAG,)), ("point", "u1", (POINT,))])
 
 
 class PointCache:

@@ -33,6 +33,19 @@ from opboost_ops.mechanisms.noise import keyed_by
 from opboost_ops.tables.spill.arrays import Scratch, release_memory
 from opboost_ops.tables.spill.parts import scatter
 
+#: Bytes of the tag in front of a sealed row, and of a nonce.
+ROW_TAG, NONCE = 10, 32
+
+#: Attempts with another nonce where two tags of one table agree.
+MOST_ATTEMPTS = 16
+
+#: Some people: messages; their points, uint8, (k, 32); and with several holders their zero
+#: sharing, uint8, (k, 16).
+Keyed = tuple[Sequence[bytes], np.ndarray, np.ndarray | None]
+
+_BLOCK = 64
+_MODULUS = 1 << 8 * _BLOCK
+
 
 @dataclass(frozen=True)
 class RowFormat:
@@ -155,20 +168,6 @@ class Rows:
                 self._columns, self._first, self.format.sizes, codes, strict=True
             )
         }
-
-
-#: Bytes of the tag in front of a sealed row, and of a nonce.
-ROW_TAG, NONCE = 10, 32
-
-#: Attempts with another nonce where two tags of one table agree.
-MOST_ATTEMPTS = 16
-
-#: Some people: messages; their points, uint8, (k, 32); and with several holders their zero
-#: sharing, uint8, (k, 16).
-Keyed = tuple[Sequence[bytes], np.ndarray, np.ndarray | None]
-
-_BLOCK = 64
-_MODULUS = 1 << 8 * _BLOCK
 
 
 class SameTagError(Exception):

@@ -51,6 +51,9 @@ _BLOCK = 64
 #: Attempts of which all fail once in 2^200 times, and more.
 _MOST_SEEDS = 256
 
+#: Messages and their points, uint8, shape (k, 32), in pieces.
+People = Iterable[tuple[Sequence[bytes], np.ndarray]]
+
 
 def pair_key(shared: bytes, session: str) -> bytes:
     """The key r_ij of two feature holders in one session.
@@ -188,10 +191,6 @@ def _peel(places: np.ndarray, size: int) -> list[tuple[np.ndarray, np.ndarray]] 
 def _stream(key: bytes, size: int) -> np.ndarray:
     # A key of its own: the counter begins at 0, and no block comes twice.
     return Words(key).take(-(-size // 8)).view(np.uint8)[:size]
-
-
-#: Messages and their points, uint8, shape (k, 32), in pieces.
-People = Iterable[tuple[Sequence[bytes], np.ndarray]]
 
 
 @dataclass(frozen=True)

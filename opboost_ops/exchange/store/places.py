@@ -25,6 +25,11 @@ MOST = 64
 
 _FORM = re.compile(r"[0-9a-f]{32}")
 
+#: A name of a folder or file in a store; a dot at its beginning is for what is not published.
+PLAIN_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$"
+
+_PLAIN = re.compile(PLAIN_NAME)
+
 
 def identity_from(agreement: str, run: str) -> str:
     """The identity of a store that begins with a run; it tells nothing but which run that was.
@@ -63,12 +68,6 @@ def damaged() -> ArtifactError:
 def contents(identity: str) -> bytes:
     """The text of an identity's file."""
     return f"{identity}\n".encode()
-
-
-#: A name of a folder or file in a store; a dot at its beginning is for what is not published.
-PLAIN_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$"
-
-_PLAIN = re.compile(PLAIN_NAME)
 
 
 def parts_of(reference: str) -> list[str]:

@@ -57,6 +57,9 @@ from opboost_ops.tables.spill.files import private_folder, working_folder
 #: Most runs that a message names.
 _NAMED = 10
 
+#: Part of the names under which the state that was there is kept.
+ASIDE = ".before-restore-"
+
 
 @dataclass(frozen=True)
 class Present:
@@ -184,10 +187,6 @@ def runs_of(entries: Iterable[LedgerEntry]) -> str:
     more = f" and {len(runs) - _NAMED} more" if len(runs) > _NAMED else ""
     named = ", ".join(runs[:_NAMED])
     return f"runs {named}{more}" if runs else "of no run"
-
-
-#: Part of the names under which the state that was there is kept.
-ASIDE = ".before-restore-"
 
 
 @dataclass(frozen=True)

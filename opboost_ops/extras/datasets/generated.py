@@ -33,6 +33,63 @@ _KNOWN = {"credit": 0.92, "shop": 0.9, "bank": 0.94}
 _PAYMENT = ("transfer", "card", "wallet", "instalments")
 _EMPLOYMENT = ("salaried", "self-employed", "student", "retired", "unemployed")
 
+_CREDIT_FEATURES: dict[str, dict[str, dict[str, Any]]] = {
+    "credit": {
+        "age": {},
+        "employment": {"type": "nominal"},
+        "amount": {},
+        "term_months": {},
+        "earlier_loans": {"missing": "keep"},
+        "delinquencies": {},
+    },
+    "shop": {
+        "orders_a_year": {"bounds": [0, 60], "scale": "log1p"},
+        "spend": {"bounds": [0, 20_000], "scale": "log1p"},
+        "late_payments": {"bounds": [0, 9]},
+        "returns_share": {"bounds": [0, 0.6], "missing": {"fill": 0.15, "bit": 0.64}},
+        "months_as_customer": {"bounds": [0, 240], "scale": "log1p"},
+        "payment": {"type": "nominal", "categories": list(_PAYMENT)},
+    },
+    "bank": {
+        "income": {"bounds": [300, 30_000], "scale": "log1p", "missing": {"fill": 2500}},
+        "balance": {"bounds": [0, 50_000], "scale": "log1p"},
+        "overdrafts": {"bounds": [0, 9]},
+        "debt_ratio": {"bounds": [0, 1]},
+        "savings_rate": {"bounds": [-0.15, 0.4]},
+    },
+}
+
+# A protected amount's log scale begins at its lower bound; edges that rise by a constant factor
+# spread incomes better than a logarithm of the distance from 300.
+_CREDIT_FEATURES["bank"]["income"]["scale"] = {
+    "edges": [900, 1300, 1800, 2300, 3000, 4000, 5500, 8000, 12_000]
+}
+_CREDIT_FEATURES["bank"]["balance"]["scale"] = {
+    "edges": [250, 450, 700, 1000, 1500, 2200, 3300, 5500, 10_000]
+}
+_CREDIT_FEATURES["shop"]["spend"]["scale"] = {
+    "edges": [60, 110, 170, 250, 350, 500, 750, 1200, 2200]
+}
+
+NAME = "lenders"
+
+#: Public bounds.
+_LENDER_FEATURES: dict[str, dict[str, Any]] = {
+    "age": {"bounds": [18, 90]},
+    "income": {"bounds": [0, 30_000], "scale": "log1p", "missing": {"fill": 2500}},
+    "amount": {"bounds": [0, 100_000], "scale": "log1p"},
+    "late_payments": {"bounds": [0, 12]},
+    "debt_ratio": {"bounds": [0, 1]},
+    "employment": {"type": "nominal", "categories": list(_EMPLOYMENT)},
+}
+
+#: Entries of ``training`` for lenders that need one another: each has a tenth of its rows, 200 of
+#: 2,000, to learn from, and all others to see on what that is worth.
+SMALL: Mapping[str, Any] = {"holdout": 0.9}
+
+#: Exact sums: generated rows are of nobody.
+_TRAINING: Mapping[str, Any] = {"trees": 40, "depth": 3, "private": "none"}
+
 
 def load(rows: int = CUSTOMERS, seed: int = 0) -> Dataset:
     """Generate the three tables, and those of a tenth as many applicants who are to be scored.
@@ -110,66 +167,6 @@ def _with_gaps(
 ) -> pl.DataFrame:
     gaps = pl.Series(rng.random(frame.height) < share)
     return frame.with_columns(pl.when(gaps).then(None).otherwise(pl.col(column)).alias(column))
-
-
-_CREDIT_FEATURES: dict[str, dict[str, dict[str, Any]]] = {
-    "credit": {
-        "age": {},
-        "employment": {"type": "nominal"},
-        "amount": {},
-        "term_months": {},
-        "earlier_loans": {"missing": "keep"},
-        "delinquencies": {},
-    },
-    "shop": {
-        "orders_a_year": {"bounds": [0, 60], "scale": "log1p"},
-        "spend": {"bounds": [0, 20_000], "scale": "log1p"},
-        "late_payments": {"bounds": [0, 9]},
-        "returns_share": {"bounds": [0, 0.6], "missing": {"fill": 0.15, "bit": 0.64}},
-        "months_as_customer": {"bounds": [0, 240], "scale": "log1p"},
-        "payment": {"type": "nominal", "categories": list(_PAYMENT)},
-    },
-    "bank": {
-        "income": {"bounds": [300, 30_000], "scale": "log1p", "missing": {"fill": 2500}},
-        "balance": {"bounds": [0, 50_000], "scale": "log1p"},
-        "overdrafts": {"bounds": [0, 9]},
-        "debt_ratio": {"bounds": [0, 1]},
-        "savings_rate": {"bounds": [-0.15, 0.4]},
-    },
-}
-# A protected amount's log scale begins at its lower bound; edges that rise by a constant factor
-# spread incomes better than a logarithm of the distance from 300.
-_CREDIT_FEATURES["bank"]["income"]["scale"] = {
-    "edges": [900, 1300, 1800, 2300, 3000, 4000, 5500, 8000, 12_000]
-}
-_CREDIT_FEATURES["bank"]["balance"]["scale"] = {
-    "edges": [250, 450, 700, 1000, 1500, 2200, 3300, 5500, 10_000]
-}
-_CREDIT_FEATURES["shop"]["spend"]["scale"] = {
-    "edges": [60, 110, 170, 250, 350, 500, 750, 1200, 2200]
-}
-
-
-NAME = "lenders"
-
-
-#: Public bounds.
-_LENDER_FEATURES: dict[str, dict[str, Any]] = {
-    "age": {"bounds": [18, 90]},
-    "income": {"bounds": [0, 30_000], "scale": "log1p", "missing": {"fill": 2500}},
-    "amount": {"bounds": [0, 100_000], "scale": "log1p"},
-    "late_payments": {"bounds": [0, 12]},
-    "debt_ratio": {"bounds": [0, 1]},
-    "employment": {"type": "nominal", "categories": list(_EMPLOYMENT)},
-}
-
-
-#: Entries of ``training`` for lenders that need one another: each has a tenth of its rows, 200 of
-#: 2,000, to learn from, and all others to see on what that is worth.
-SMALL: Mapping[str, Any] = {"holdout": 0.9}
-
-#: Exact sums: generated rows are of nobody.
-_TRAINING: Mapping[str, Any] = {"trees": 40, "depth": 3, "private": "none"}
 
 
 def write_lenders(

@@ -22,6 +22,32 @@ from opboost_ops.errors import ConfigError
 ID = "id"
 Task = Literal["binary", "multiclass", "regression"]
 
+FOLDER = "OPBOOST_DATASETS"
+
+_TIMEOUT = 60
+
+#: How the tables write that a value is missing.
+_MISSING = ["?", "NA"]
+
+A, B = "party_a", "party_b"
+
+_HOME = "https://archive.ics.uci.edu/ml/machine-learning-databases"
+
+_ADULT = ("age", "workclass", "fnlwgt", "education", "education-num", "marital-status",
+          "occupation", "relationship", "race", "sex", "capital-gain", "capital-loss",
+          "hours-per-week", "native-country", "income")  # fmt: skip
+
+_ABALONE = ("Sex", "Length", "Diameter", "Height", "WholeWeight", "ShuckedWeight", "VisceraWeight",
+            "ShellWeight", "Rings")  # fmt: skip
+
+_CREDIT_1 = ("SeriousDlqin2yrs", "RevolvingUtilizationOfUnsecuredLines", "age",
+             "NumberOfTime30-59DaysPastDueNotWorse", "DebtRatio", "MonthlyIncome",
+             "NumberOfOpenCreditLinesAndLoans", "NumberOfTimes90DaysLate",
+             "NumberRealEstateLoansOrLines", "NumberOfTime60-89DaysPastDueNotWorse",
+             "NumberOfDependents")  # fmt: skip
+
+_PEN = (*(f"F{i}" for i in range(1, 17)), "class")
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -60,14 +86,6 @@ def table_digest(table: pl.DataFrame) -> str:
 def row_ids(prefix: str, rows: int) -> pl.Series:
     """IDs for a table that has none: unique strings, one per row."""
     return pl.Series(ID, [f"{prefix}-{i:06d}" for i in range(rows)])
-
-
-FOLDER = "OPBOOST_DATASETS"
-
-_TIMEOUT = 60
-
-#: How the tables write that a value is missing.
-_MISSING = ["?", "NA"]
 
 
 @dataclass(frozen=True)
@@ -167,25 +185,6 @@ def _parsed(parse: Callable[[], pl.DataFrame], path: Path) -> pl.DataFrame:
         f"{path.name} is missing, or not a CSV table.", f"Check the folder that {FOLDER} names."
     )
 
-
-A, B = "party_a", "party_b"
-
-_HOME = "https://archive.ics.uci.edu/ml/machine-learning-databases"
-
-_ADULT = ("age", "workclass", "fnlwgt", "education", "education-num", "marital-status",
-          "occupation", "relationship", "race", "sex", "capital-gain", "capital-loss",
-          "hours-per-week", "native-country", "income")  # fmt: skip
-
-_ABALONE = ("Sex", "Length", "Diameter", "Height", "WholeWeight", "ShuckedWeight", "VisceraWeight",
-            "ShellWeight", "Rings")  # fmt: skip
-
-_CREDIT_1 = ("SeriousDlqin2yrs", "RevolvingUtilizationOfUnsecuredLines", "age",
-             "NumberOfTime30-59DaysPastDueNotWorse", "DebtRatio", "MonthlyIncome",
-             "NumberOfOpenCreditLinesAndLoans", "NumberOfTimes90DaysLate",
-             "NumberRealEstateLoansOrLines", "NumberOfTime60-89DaysPastDueNotWorse",
-             "NumberOfDependents")  # fmt: skip
-
-_PEN = (*(f"F{i}" for i in range(1, 17)), "class")
 
 SOURCES = {
     "adult": Source(

@@ -23,6 +23,9 @@ from opboost_ops.privacy.edge_charges import edges_loss
 from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.tables.local import read_rows
 
+#: What cells of equal shares of the public rows are called.
+SAMPLED = "edges of this sample"
+
 
 def order_kept(
     values: np.ndarray,
@@ -50,10 +53,6 @@ def order_kept(
     explained = float(((sums @ law)[used] ** 2 / likely[used]).sum())
     whole = float(target.var())
     return (explained / whole if whole else 1.0), math.sqrt(max(whole - explained, 0.0))
-
-
-#: What cells of equal shares of the public rows are called.
-SAMPLED = "edges of this sample"
 
 
 @dataclass(frozen=True)

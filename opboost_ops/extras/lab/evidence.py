@@ -25,6 +25,9 @@ from opboost_ops.privacy.division import Evidence, independent, sampled
 from opboost_ops.privacy.planner import Caps
 from opboost_ops.tables.local import read_rows
 
+#: Rows of a sample that are looked at, and the least that say anything.
+_ROWS, _LEAST_ROWS = 10_000, 100
+
 
 def declaration(mechanism: Mechanism, folder: Path) -> dict[str, Any]:
     """The ``mechanism`` entry; a designed channel's table goes into a file.
@@ -80,10 +83,6 @@ def require_weights(weights: Mapping[str, float], what: str, names: Sequence[str
             )
         if not (math.isfinite(number) and number > 0):
             raise ConfigError(f"{what} {name} is not a number above 0.")
-
-
-#: Rows of a sample that are looked at, and the least that say anything.
-_ROWS, _LEAST_ROWS = 10_000, 100
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,14 @@ from opboost_ops.tables.spill.files import private_folder
 #: Upper ends of the buckets of seconds a request.
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0)
 
+#: So many rows are counted at once, and not at the next look.
+_MOST = 20_000
+
+_LOG = logging.getLogger("opboost_ops")
+
+#: A version and its mode of scoring.
+_Key = tuple[str, str]
+
 
 class Counters:
     """Requests, rows and seconds since the start; threads may count at once."""
@@ -128,15 +136,6 @@ def _live_lines(live: Live) -> Iterator[str]:
         if partner.mean_days is not None:
             named = f'party="{partner.party}"'
             yield f"opboost_live_partner_age_days{{{named}}} {partner.mean_days}"
-
-
-#: So many rows are counted at once, and not at the next look.
-_MOST = 20_000
-
-_LOG = logging.getLogger("opboost_ops")
-
-#: A version and its mode of scoring.
-_Key = tuple[str, str]
 
 
 class Recorder:

@@ -30,6 +30,11 @@ State = Literal["current", "old", "unknown", "absent", "withdrawn"]
 #: All of them, so that an array of numbers names them.
 STATES: tuple[State, ...] = ("current", "old", "unknown", "absent", "withdrawn")
 
+#: Larger whole numbers are no 64-bit float.
+_LARGEST: Any = sys.float_info.max
+
+_DATES = (date, datetime, time, timedelta)
+
 
 @dataclass(frozen=True)
 class Partner:
@@ -107,12 +112,6 @@ class Score:
     def document(self) -> dict[str, Any]:
         """As a JSON object."""
         return asdict(self)
-
-
-#: Larger whole numbers are no 64-bit float.
-_LARGEST: Any = sys.float_info.max
-
-_DATES = (date, datetime, time, timedelta)
 
 
 def frame_of(

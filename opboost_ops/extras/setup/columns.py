@@ -21,6 +21,13 @@ from opboost_ops.tables.raw_values import class_values, implausible, is_number, 
 #: Whole numbers of more different values are a quantity, unless a person says otherwise.
 _MOST_WHOLE = 10
 
+#: Names of columns that say in which part of a split a row is.
+_SPLITS = {"is_test", "is_train", "istest", "istrain", "test", "train", "split", "fold", "holdout",
+           "is_holdout", "set", "subset", "partition", "dataset", "sample_type"}  # fmt: skip
+
+#: More different texts than this, or than half of the rows, are no categories.
+_MOST_CATEGORIES = 100
+
 
 def label_entry(
     values: pl.Series,
@@ -116,14 +123,6 @@ def _ordered(
             raise ConfigError(f"--positive {positive} is not one of the classes {listed}.")
         classes.sort(key=lambda value: str(value) == positive)
     return classes
-
-
-#: Names of columns that say in which part of a split a row is.
-_SPLITS = {"is_test", "is_train", "istest", "istrain", "test", "train", "split", "fold", "holdout",
-           "is_holdout", "set", "subset", "partition", "dataset", "sample_type"}  # fmt: skip
-
-#: More different texts than this, or than half of the rows, are no categories.
-_MOST_CATEGORIES = 100
 
 
 @dataclass

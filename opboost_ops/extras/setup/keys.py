@@ -25,6 +25,8 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.consent.agreements import unpinned_receiver
 from opboost_ops.tables.spill.files import replace_text, whole_file
 
+_UNNAMED = "unnamed"
+
 
 def make_keys(folder: Path) -> dict[str, str]:
     """Make noise secret, signing key and encryption key of a new party.
@@ -78,9 +80,6 @@ def show_keys(folder: Path) -> dict[str, str | list[str]]:
     if former:
         shown["former_keys"] = former
     return shown
-
-
-_UNNAMED = "unnamed"
 
 
 def _site(folder: Path) -> Site:

@@ -19,6 +19,9 @@ Tell = Callable[[str, int, int], None]
 #: Cells below which a second thread costs more than it gives, most of all on a busy machine.
 _SMALL = 250_000
 
+#: Share of the training rows that early stopping judges by.
+HELD_BACK = 0.1
+
 
 @dataclass(frozen=True)
 class Private:
@@ -155,10 +158,6 @@ def folds(label: np.ndarray, count: int, seed: int, what: str) -> np.ndarray:
     place = np.empty(len(label), dtype=np.int64)
     place[_order(label, seed, what)] = np.arange(len(label)) % count
     return place
-
-
-#: Share of the training rows that early stopping judges by.
-HELD_BACK = 0.1
 
 
 def held_back(label: np.ndarray, share: float, seed: int, what: str) -> np.ndarray:

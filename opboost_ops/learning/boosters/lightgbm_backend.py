@@ -39,6 +39,14 @@ _BLOCK = 2**22
 #: Rows that own columns' bins are made from: LightGBM's own number.
 SAMPLE = 200_000
 
+#: By the name in the federation file; l2 goes by LightGBM's first name for it.
+_OBJECTIVES = {"l2": "regression", "l1": "regression_l1"}
+_BY_TASK = {"binary": "binary", "multiclass": "multiclass", "regression": "l2"}
+_OWN_BINS = 255
+
+#: What the model file would tell of the machine that made it.
+LOCAL = r"tree_sizes=|\[(num_threads|data|valid|output_model|input_model):"
+
 
 @dataclass(frozen=True)
 class Blocks:
@@ -196,15 +204,6 @@ def with_all_ranks(sample: np.ndarray, frame: Frame, highest: np.ndarray) -> np.
     for at, ranks in missing.items():
         more[: len(ranks), at] = ranks
     return np.concatenate([sample, more])
-
-
-#: By the name in the federation file; l2 goes by LightGBM's first name for it.
-_OBJECTIVES = {"l2": "regression", "l1": "regression_l1"}
-_BY_TASK = {"binary": "binary", "multiclass": "multiclass", "regression": "l2"}
-_OWN_BINS = 255
-
-#: What the model file would tell of the machine that made it.
-LOCAL = r"tree_sizes=|\[(num_threads|data|valid|output_model|input_model):"
 
 
 class LightGBM:

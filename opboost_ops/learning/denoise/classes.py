@@ -21,6 +21,18 @@ from opboost_ops.learning.denoise.rows import Rows
 from opboost_ops.mechanisms import noise
 from opboost_ops.mechanisms.cmac import cmac
 
+#: Stands for a probability of zero, in logarithms.
+_NEVER = -1e30
+
+#: How far one step may move the logarithm of a share.
+_STRIDE = 1.0
+
+#: Most cells of responsibilities that are held at once: 64 MB of floats.
+BLOCK = 8_000_000
+
+#: Cells that are computed at once, 512 KB of floats: they stay in the processor's cache.
+_AT_ONCE = 65_536
+
 
 class Draws:
     """Uniform and normal numbers, each named by its purpose and place.
@@ -59,13 +71,6 @@ class Draws:
     def normal(self, purpose: str, *shape: int) -> np.ndarray:
         """Standard normal numbers of a shape."""
         return np.asarray(ndtri(self.uniform(purpose, 0, int(np.prod(shape))))).reshape(shape)
-
-
-#: Stands for a probability of zero, in logarithms.
-_NEVER = -1e30
-
-#: How far one step may move the logarithm of a share.
-_STRIDE = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,13 +184,6 @@ def moved(classes: Classes, counts: Counts, rows: Rows, smoothing: Smoothing) ->
 
 def _log(shares: np.ndarray) -> np.ndarray:
     return np.where(shares > 0, np.log(np.maximum(shares, 1e-300)), _NEVER)
-
-
-#: Most cells of responsibilities that are held at once: 64 MB of floats.
-BLOCK = 8_000_000
-
-#: Cells that are computed at once, 512 KB of floats: they stay in the processor's cache.
-_AT_ONCE = 65_536
 
 
 @dataclass(frozen=True, eq=False)

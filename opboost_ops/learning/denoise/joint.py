@@ -22,6 +22,19 @@ _HALF = 0.5
 
 _LEAVES = ("leaf_value=", "internal_value=")
 
+#: Imputations that are stacked, and at most so many rows of all: with many rows fewer draws of
+#: each do. This bounds the memory: 8 bytes a cell of that stack, beside what training itself takes.
+IMPUTATIONS, STACKED_ROWS = 5, 2_000_000
+
+#: Rows that the classes are fitted to; all of them are sampled.
+FITTED_ROWS = 40_000
+
+#: Fewest rows in a leaf, of each imputation: LightGBM's own default.
+_LEAF = 20
+
+#: Groups of what own columns predict, and folds that predict it.
+_GROUPS, _FOLDS = 5, 5
+
 
 def even_mixture(first: str, second: str) -> str:
     """The even mixture: all trees of both, each leaf at half its value.
@@ -121,20 +134,6 @@ def inverted(weights: np.ndarray, uniform: np.ndarray) -> np.ndarray:
     steps = weights.cumsum(axis=0)
     below = uniform * steps[-1] > steps
     return np.asarray(np.minimum(below.sum(axis=0), len(weights) - 1))
-
-
-#: Imputations that are stacked, and at most so many rows of all: with many rows fewer draws of
-#: each do. This bounds the memory: 8 bytes a cell of that stack, beside what training itself takes.
-IMPUTATIONS, STACKED_ROWS = 5, 2_000_000
-
-#: Rows that the classes are fitted to; all of them are sampled.
-FITTED_ROWS = 40_000
-
-#: Fewest rows in a leaf, of each imputation: LightGBM's own default.
-_LEAF = 20
-
-#: Groups of what own columns predict, and folds that predict it.
-_GROUPS, _FOLDS = 5, 5
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,22 @@ from opboost_ops.learning.denoise.rows import Rows
 #: Steps of the estimate; it moves little after some tens.
 _STEPS = 200
 
+#: Rows' worth of smoothing; less where there are many classes.
+_ALPHA, _ALPHA_MANY, _MANY = 2.0, 0.5, 100
+
+#: The least share of the uniform law in what a column is taken to be behind its noise.
+_UNIFORM = 0.001
+
+#: Share of the rows that scores, how often it does, for how many scores without a better one the
+#: estimate goes on, and at most how many steps it takes.
+_HELD, _EVERY, _PATIENCE, _MOST = 6, 10, 3, 200
+
+#: By how many standard errors free classes must be better than tied ones.
+_ERRORS = 2.0
+
+#: Models of less weight are dropped.
+_LEAST = 0.05
+
 
 def counted(codes: np.ndarray, size: int, groups: np.ndarray, count: int) -> np.ndarray:
     """How often each code is in each group, float64, shape (size, count).
@@ -42,13 +58,6 @@ def shares(counts: np.ndarray, law: np.ndarray) -> np.ndarray:
     for _ in range(_STEPS):
         estimate = estimate * (law @ (observed / (law.T @ estimate)))
     return estimate
-
-
-#: Rows' worth of smoothing; less where there are many classes.
-_ALPHA, _ALPHA_MANY, _MANY = 2.0, 0.5, 100
-
-#: The least share of the uniform law in what a column is taken to be behind its noise.
-_UNIFORM = 0.001
 
 
 @dataclass(frozen=True)
@@ -176,17 +185,6 @@ def _tilted(theta: np.ndarray, draws: Draws, purpose: str) -> np.ndarray:
     spread = np.sqrt(np.maximum((x**2 * theta).sum(axis=0) - mean**2, 1e-12))
     tilted = theta * np.exp(draws.normal(purpose, theta.shape[1]) * (x - mean) / spread)
     return np.asarray(tilted / tilted.sum(axis=0))
-
-
-#: Share of the rows that scores, how often it does, for how many scores without a better one the
-#: estimate goes on, and at most how many steps it takes.
-_HELD, _EVERY, _PATIENCE, _MOST = 6, 10, 3, 200
-
-#: By how many standard errors free classes must be better than tied ones.
-_ERRORS = 2.0
-
-#: Models of less weight are dropped.
-_LEAST = 0.05
 
 
 @dataclass(frozen=True, eq=False)

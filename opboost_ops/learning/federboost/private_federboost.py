@@ -33,6 +33,15 @@ from opboost_ops.learning.private.tree import Candidates
 #: Cells of a column in which its rows are counted to find bucket ends.
 CELLS = 256
 
+#: Trees, deepest leaf and learning rate where the federation file declares none.
+TREES, DEPTH, RATE = 200, DEEPEST, 0.1
+
+#: Trees that are grown in one round, all from the same scores: their steps add up.
+BATCH = 10
+
+#: Buckets of a column where the federation file declares none.
+BUCKETS = 32
+
 
 class Ends(Record):
     """Decision of the one round of bucket ends."""
@@ -127,16 +136,6 @@ def bucket_ends(counts: np.ndarray, ends: np.ndarray, buckets: int) -> tuple[int
     wanted = np.arange(1, buckets) * max(below[-1], 1.0) / buckets
     at = np.minimum(np.searchsorted(below, wanted), len(ends) - 2)
     return tuple(int(ends[i]) for i in sorted(set(at.tolist())))
-
-
-#: Trees, deepest leaf and learning rate where the federation file declares none.
-TREES, DEPTH, RATE = 200, DEEPEST, 0.1
-
-#: Trees that are grown in one round, all from the same scores: their steps add up.
-BATCH = 10
-
-#: Buckets of a column where the federation file declares none.
-BUCKETS = 32
 
 
 class Start(Record):

@@ -37,6 +37,12 @@ GREATEST = 2**34
 #: 450 mean units of at least 2^160 sqrt(mean) in all, tails less, thresholds 30 sqrt(mean) 2^-128.
 DISTANCE = 2.0**-100
 
+KEY_BYTES = 32
+
+#: A bound on the absolute error of a float weight exp(-x), whatever x >= 0: its argument is off by
+#: less than x 2^-51, and numpy's exp by less than 4 units in the last place.
+_WEIGHT_ERROR = 2.0**-49
+
 
 @dataclass(frozen=True, eq=False)
 class Thresholds:
@@ -84,13 +90,6 @@ def thresholds(mean: int) -> Thresholds:
         np.array([each >> 64 for each in scaled], dtype=np.uint64),
         np.array([each & mask for each in scaled], dtype=np.uint64),
     )
-
-
-KEY_BYTES = 32
-
-#: A bound on the absolute error of a float weight exp(-x), whatever x >= 0: its argument is off by
-#: less than x 2^-51, and numpy's exp by less than 4 units in the last place.
-_WEIGHT_ERROR = 2.0**-49
 
 
 def require(entry: str = "training.trainer is dpboost") -> None:

@@ -39,6 +39,9 @@ SUMS = Fraction(3, 4)
 #: tau, of gradients that are at most 1.
 _SIGNAL = 0.3
 
+#: Trees, deepest leaf and learning rate where the federation file declares none.
+TREES, DEPTH, RATE = 400, 6, 0.15
+
 
 def grow(
     codes: np.ndarray, gradients: np.ndarray, candidates: Candidates, spend: Fraction, depth: int
@@ -101,10 +104,6 @@ def values(sums: Sequence[int], counts: Sequence[int], spend: Fraction) -> tuple
     rows = np.maximum(np.array(counts, dtype=np.float64), 1.0)
     raw = -np.array(sums) / GRADIENT_UNITS * rows / (rows**2 + variance / _SIGNAL**2)
     return tuple(int(v) for v in np.rint(np.clip(raw, -1.0, 1.0) * LEAF_UNITS))
-
-
-#: Trees, deepest leaf and learning rate where the federation file declares none.
-TREES, DEPTH, RATE = 400, 6, 0.15
 
 
 def noise_of(parameters: Parameters) -> SumNoise | None:

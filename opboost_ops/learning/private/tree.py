@@ -10,6 +10,9 @@ from opboost_ops.errors import ContractError
 from opboost_ops.learning.private import noise, sensitivity
 from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, LEAF_UNITS
 
+#: Up to here a sum of gradients can be squared in 64 bits.
+_ROWS = 2**31 // GRADIENT_UNITS
+
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
@@ -90,10 +93,6 @@ class Candidates:
             else:
                 codes[:, i] = np.searchsorted(edges, column, side="left")
         return codes
-
-
-#: Up to here a sum of gradients can be squared in 64 bits.
-_ROWS = 2**31 // GRADIENT_UNITS
 
 
 @dataclass(frozen=True)

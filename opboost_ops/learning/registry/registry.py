@@ -38,6 +38,12 @@ _ROWS = 131_072
 #: By which rows are told apart; nobody chooses them against us.
 _SEEDS = (0, 1)
 
+_CHAMPION = "champion.json"
+_HISTORY = "history.jsonl"
+_DIGESTS = "sha256.json"
+
+Event = Literal["promoted", "kept", "rolled back"]
+
 
 def keep(folder: Path, version: str, name: str, groups: Groups) -> tuple[Path, bool]:
     """Add a file of scores, whole or not at all.
@@ -108,13 +114,6 @@ def _said(schema: pa.Schema, tables: Iterator[pa.Table]) -> tuple[object, ...]:
             # As arrays: a sum beyond 64 bits is meant, and of a single number it would be warned.
             total[i : i + 1] += frame.hash_rows(seed=seed).to_numpy().sum(keepdims=True)
     return schema.metadata, types, rows, total.tolist()
-
-
-_CHAMPION = "champion.json"
-_HISTORY = "history.jsonl"
-_DIGESTS = "sha256.json"
-
-Event = Literal["promoted", "kept", "rolled back"]
 
 
 class Decision(Record):

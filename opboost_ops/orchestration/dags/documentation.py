@@ -16,14 +16,6 @@ OPENS = (
     "Resolves federation file and trigger form and publishes the signed plan for all later tasks."
 )
 
-
-def description(chain: Chain) -> str:
-    """Describe a task in Markdown: a sentence, or one for each of its stages."""
-    if len(chain.stages) == 1:
-        return STEPS[chain.stages[0]].does
-    return "\n".join(f"- `{stage}`: {STEPS[stage].does}" for stage in chain.stages)
-
-
 #: The group in which a party joins a run that was opened in another Airflow.
 JOINS = ("join run", "Verifies the plan that the label holder signed in another Airflow.")
 
@@ -35,10 +27,36 @@ OWN_AIRFLOW = {
     "wait_for": "Polls the store for input from another Airflow: {}. Holds no slot between polls.",
 }
 
-
 #: Numbers as text within their ranges, or nothing: what they refuse, the form refuses.
 _WHOLE = "^ *([1-9][0-9]{0,3}|10000)? *$"
 _BELOW_1 = r"0?\.[0-9]*[1-9][0-9]*|[1-9](\.[0-9]+)?[eE]-[0-9]{1,2}"
+
+_FORMS: dict[Purpose, str] = {
+    "train": (
+        "An empty field of the trigger form keeps the declared value. A value for epsilon "
+        "applies to "
+        "every protected feature; a party's own policy may refuse it."
+    ),
+    "score": (
+        "An empty version in the trigger form means the champion. Only the label holder gets "
+        "the scores."
+    ),
+}
+
+_MODES = {
+    "desensitised": "feature holders release randomised domain values of the new rows, which is "
+    "charged to their ledgers",
+    "routed": "feature holders disclose exactly, for every new row, how it compares with every "
+    "threshold of the model",
+    "local": "the label holder has all columns that the model uses, and nothing leaves any party",
+}
+
+
+def description(chain: Chain) -> str:
+    """Describe a task in Markdown: a sentence, or one for each of its stages."""
+    if len(chain.stages) == 1:
+        return STEPS[chain.stages[0]].does
+    return "\n".join(f"- `{stage}`: {STEPS[stage].does}" for stage in chain.stages)
 
 
 def training_form(federation: Federation) -> dict[str, Param]:
@@ -140,27 +158,6 @@ def _number(
 def _declared_parameters(training: Training) -> str:
     text = ", ".join(f"{name} {value}" for name, value in training.parameters.items())
     return text or "none"
-
-
-_FORMS: dict[Purpose, str] = {
-    "train": (
-        "An empty field of the trigger form keeps the declared value. A value for epsilon "
-        "applies to "
-        "every protected feature; a party's own policy may refuse it."
-    ),
-    "score": (
-        "An empty version in the trigger form means the champion. Only the label holder gets "
-        "the scores."
-    ),
-}
-
-_MODES = {
-    "desensitised": "feature holders release randomised domain values of the new rows, which is "
-    "charged to their ledgers",
-    "routed": "feature holders disclose exactly, for every new row, how it compares with every "
-    "threshold of the model",
-    "local": "the label holder has all columns that the model uses, and nothing leaves any party",
-}
 
 
 def documentation(

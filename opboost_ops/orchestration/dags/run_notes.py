@@ -35,6 +35,18 @@ _LOG = logging.getLogger("opboost_ops")
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
+#: The DAG by which people act has it besides.
+ADMIN_TAG = "admin"
+
+#: Most letters of a note that Airflow keeps.
+_LONGEST = 1000
+
+#: How the note of a failed run begins; one of a person's own stays.
+_FAILED, _ABSENT = "**", "No worker took "
+
+#: How the note of a run begins whose model the gate rejected.
+_REJECTED = "The gate rejected "
+
 
 class Failed(AirflowFailException):
     """A task failed for good, and says what to do.
@@ -141,10 +153,6 @@ def _plain_text(logger: Any, method: str, event: Any) -> Any:  # noqa: ARG001
     return event
 
 
-#: The DAG by which people act has it besides.
-ADMIN_TAG = "admin"
-
-
 def by_hand(msg: str) -> bool:
     """True if a person has set a run's state: Airflow's API server then calls listeners, too.
 
@@ -166,16 +174,6 @@ def our_session(dag_run: Any) -> Any:
     from sqlalchemy.orm import object_session
 
     return object_session(dag_run)
-
-
-#: Most letters of a note that Airflow keeps.
-_LONGEST = 1000
-
-#: How the note of a failed run begins; one of a person's own stays.
-_FAILED, _ABSENT = "**", "No worker took "
-
-#: How the note of a run begins whose model the gate rejected.
-_REJECTED = "The gate rejected "
 
 
 def absent_worker_lines(waited: Mapping[str, Sequence[str]]) -> list[str]:

@@ -19,6 +19,15 @@ from opboost_ops.orchestration.dags.run_notes import Failed, plainly
 from opboost_ops.orchestration.dags.tasks import execute
 from opboost_ops.orchestration.deployment import capacity
 
+_LOG = logging.getLogger("opboost_ops")
+
+#: Seconds that a look lasts while the run is young, between two glances, and of a run's youth.
+_LOOK, _STEP, _YOUNG = 10.0, 1.0, 600.0
+
+#: Seconds between two looks: a part of the run's age, within these bounds. If less, Airflow's
+#: scheduler might not have noticed the end of the one when it starts the other, and would kill it.
+_PART, _SHORTEST, _LONGEST = 1 / 20, 15.0, 60.0
+
 
 def runs_to_join(
     counts: Any, party: str, federation: str, label_holder: str, hours: float
@@ -146,16 +155,6 @@ LOOKS: Mapping[str, Callable[..., Any]] = {
     "runs": runs_to_join,
     "artifacts": arrived,
 }
-
-
-_LOG = logging.getLogger("opboost_ops")
-
-#: Seconds that a look lasts while the run is young, between two glances, and of a run's youth.
-_LOOK, _STEP, _YOUNG = 10.0, 1.0, 600.0
-
-#: Seconds between two looks: a part of the run's age, within these bounds. If less, Airflow's
-#: scheduler might not have noticed the end of the one when it starts the other, and would kill it.
-_PART, _SHORTEST, _LONGEST = 1 / 20, 15.0, 60.0
 
 
 def pause(age: float) -> float:

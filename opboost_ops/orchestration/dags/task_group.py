@@ -25,6 +25,9 @@ from opboost_ops.orchestration.dags.groups import add_groups, task_defaults
 from opboost_ops.orchestration.dags.lineage import leave_out
 from opboost_ops.orchestration.dags.run_notes import TAG
 
+#: Seconds between two looks of the triggerer.
+_POLL = 10
+
 
 class FederationTaskGroup(TaskGroup):
     """All tasks of one federation's training or scoring, to be put between one's own.
@@ -82,10 +85,6 @@ class FederationTaskGroup(TaskGroup):
         with self:
             add_groups(federation, purpose, path, dict(form or {}))
         leave_out(dag, [dag.get_task(name) for name in dag.task_ids if name not in before])
-
-
-#: Seconds between two looks of the triggerer.
-_POLL = 10
 
 
 class _RunFederation(TriggerDagRunOperator):

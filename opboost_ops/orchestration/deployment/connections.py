@@ -16,6 +16,9 @@ from opboost_ops.orchestration.dags.party_dags import names_in
 #: Where all parties of an Airflow meet: a key of one party must not lie there.
 _SHARED = frozenset({"ExecutionAPISecretsBackend", "MetastoreBackend"})
 
+#: A place that no artifact has.
+_NOWHERE = "opboost-connection-test"
+
 
 def variable(name: str) -> str | None:
     """A variable of this worker's own backends, masked in all that this task logs from now on.
@@ -86,10 +89,6 @@ def _own() -> Iterator[Any]:
     for backend in ensure_secrets_backend_loaded():
         if type(backend).__name__ not in _SHARED:
             yield backend
-
-
-#: A place that no artifact has.
-_NOWHERE = "opboost-connection-test"
 
 
 class StoreHook(BaseHook):

@@ -18,6 +18,34 @@ from opboost_ops.pipeline.protocol import PHASES
 
 _Found = TypeVar("_Found")
 
+#: Under this key a task leaves in XCom why it failed.
+FAILURE = "failure"
+
+#: Most letters of a failure's texts, and of a stage's name.
+FAILURE_LIMIT, _NAME_LIMIT = 2048, 60
+
+#: Most letters of its XCom in the database: JSON within JSON, where some letters become several.
+_LARGEST = 4 * FAILURE_LIMIT
+
+#: Every DAG that holds a federation has this tag, and those of its purpose and of the federation.
+TAG = "opboost"
+
+#: What Airflow's log calls it when a person sets the state of a run or a task.
+_MARKS = ("patch_dag_run", "patch_task_instance")
+
+#: The DAGs of a federation's runs, by what they are for.
+PURPOSES: Mapping[str, str] = {"train": "training", "score": "scoring"}
+
+#: How the groups end that are ours.
+_PHASES = frozenset(phase.name for phase in PHASES)
+
+#: Runs that are read at a time where one is looked for.
+_SOME = 200
+
+#: States of a task that is under way, and of one that has ended.
+BUSY = ("running", "queued", "up_for_retry", "up_for_reschedule", "restarting", "deferred")
+ENDED = ("success", "skipped", "failed", "upstream_failed", "removed")
+
 
 def aware(moment: datetime) -> datetime:
     """A time of a database that knows no zones, as UTC.
@@ -52,35 +80,6 @@ def answer_of(ask: Callable[[Any], _Found], nothing: _Found) -> _Found:
     except Exception:
         # Without a database of Airflow's the pages show what the parties have.
         return nothing
-
-
-#: Under this key a task leaves in XCom why it failed.
-FAILURE = "failure"
-
-#: Most letters of a failure's texts, and of a stage's name.
-FAILURE_LIMIT, _NAME_LIMIT = 2048, 60
-
-#: Most letters of its XCom in the database: JSON within JSON, where some letters become several.
-_LARGEST = 4 * FAILURE_LIMIT
-
-#: Every DAG that holds a federation has this tag, and those of its purpose and of the federation.
-TAG = "opboost"
-
-#: What Airflow's log calls it when a person sets the state of a run or a task.
-_MARKS = ("patch_dag_run", "patch_task_instance")
-
-#: The DAGs of a federation's runs, by what they are for.
-PURPOSES: Mapping[str, str] = {"train": "training", "score": "scoring"}
-
-#: How the groups end that are ours.
-_PHASES = frozenset(phase.name for phase in PHASES)
-
-#: Runs that are read at a time where one is looked for.
-_SOME = 200
-
-#: States of a task that is under way, and of one that has ended.
-BUSY = ("running", "queued", "up_for_retry", "up_for_reschedule", "restarting", "deferred")
-ENDED = ("success", "skipped", "failed", "upstream_failed", "removed")
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,15 @@ ABOUT = {
 
 _DOCUMENT = re.compile(r"(?:\.\./)?([a-z0-9-]+)\.md(#.*)?")
 
+#: The pages of the navigation: path, title, and what they are for.
+PAGES = (
+    ("status", "Status", "Whether each federation runs, since when, and what blocks it."),
+    ("ledger", "Privacy ledger", "What each party released, what it cost, and what is left."),
+    ("models", "Models", "Which version is in use, how it was trained, and why it was promoted."),
+    ("exchange", "Exchange", "Who sent what to whom, and whether each artifact is verified."),
+    ("quality", "Data quality", "Which checks passed, run by run."),
+)
+
 
 @lru_cache(maxsize=64)
 def document(name: str) -> tuple[str, str] | None:
@@ -67,16 +76,6 @@ def _within(token: Token) -> Token:
         elif not to.startswith("#"):
             token.attrs = {}
     return token
-
-
-#: The pages of the navigation: path, title, and what they are for.
-PAGES = (
-    ("status", "Status", "Whether each federation runs, since when, and what blocks it."),
-    ("ledger", "Privacy ledger", "What each party released, what it cost, and what is left."),
-    ("models", "Models", "Which version is in use, how it was trained, and why it was promoted."),
-    ("exchange", "Exchange", "Who sent what to whom, and whether each artifact is verified."),
-    ("quality", "Data quality", "Which checks passed, run by run."),
-)
 
 
 def answer(request: Request, page: Page) -> Response:

@@ -31,6 +31,9 @@ from opboost_ops.reports.display.blocks import (
 from opboost_ops.reports.display.charts import MANY, Message, colour_of, exchanged
 from opboost_ops.reports.ledger_tables import kind_words
 
+#: Kinds in the order of the protocol.
+_ORDER: Mapping[str, int] = {kind: at for at, kind in enumerate(get_args(Kind))}
+
 
 @dataclass(frozen=True)
 class Inspected:
@@ -147,10 +150,6 @@ def _declared(
     if spec is None or key not in spec.signed_ever or declared.label_holder != place.about:
         raise Rejected("malformed", f"{what}: it plans another party's run.")
     return declared
-
-
-#: Kinds in the order of the protocol.
-_ORDER: Mapping[str, int] = {kind: at for at, kind in enumerate(get_args(Kind))}
 
 
 @dataclass(frozen=True)

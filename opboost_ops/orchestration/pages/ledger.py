@@ -36,6 +36,16 @@ from opboost_ops.reports.ledger_tables import exact_table, history, loss_curves
 #: Days of a period without a first one.
 DAYS = 30
 
+_REFUSALS: frozenset[Action] = frozenset({"refused", "rejected", "act_refused"})
+
+Preamble = tuple[tuple[str, str], ...]
+
+#: Changes that a line names; `opboost agree` shows all of a new one.
+_NAMED = 6
+
+#: How many entries a page shows.
+_LINES = 20
+
 
 @dataclass(frozen=True)
 class Period:
@@ -118,11 +128,6 @@ def ways(query: Query) -> list[tuple[str, str]]:
         links.append((f"{first:%B %Y}", urlencode({**filters, "since": first, "until": last})))
         last = first - timedelta(days=1)
     return links
-
-
-_REFUSALS: frozenset[Action] = frozenset({"refused", "rejected", "act_refused"})
-
-Preamble = tuple[tuple[str, str], ...]
 
 
 def _grown(then: float, now: float) -> float:
@@ -236,10 +241,6 @@ def _decisions(entries: Sequence[Entry], preamble: Preamble) -> Table:
     return Table("decisions", title, heads, rows, note, empty, preamble=preamble)
 
 
-#: Changes that a line names; `opboost agree` shows all of a new one.
-_NAMED = 6
-
-
 def agreements_table(site: Site, query: Query) -> Table:
     """All agreements of a party, the newest first.
 
@@ -283,10 +284,6 @@ def agreements_table(site: Site, query: Query) -> Table:
         "new federation file would change, and what that costs.",
         "The party has agreed to nothing.",
     )
-
-
-#: How many entries a page shows.
-_LINES = 20
 
 
 def build(site: Site, policy: Policy, query: Query) -> list[Block]:

@@ -52,6 +52,26 @@ from opboost_ops.reports.versions import (
 #: The heading of what a run has scored.
 SCORES = "Scores"
 
+#: Versions on a page and in a plot.
+_VERSIONS = 20
+_PLOTTED = 30
+
+#: How the verdict on a version stands; a model that is no better is no fault.
+_VERDICTS: Mapping[str, State] = {"promoted": "good", "rolled back": "good"}
+
+#: The heading of what a run has made.
+MODEL = "Model"
+
+#: What may be downloaded of a version, and how it is served.
+FILES: Mapping[str, str] = {
+    "model.txt": "text/plain; charset=utf-8",
+    "model.json": "application/json",
+    "card.json": "application/json",
+    "card.html": "text/html; charset=utf-8",
+    "evaluation.json": "application/json",
+    "scoring.json": "application/json",
+}
+
 
 @dataclass(frozen=True)
 class Scored:
@@ -154,27 +174,6 @@ def _in(folder: Path) -> Iterator[Scored]:
             # Not there any more: somebody has cleared the home folder meanwhile.
             with contextlib.suppress(OSError):
                 yield Scored(path.stat().st_mtime, path)
-
-
-#: Versions on a page and in a plot.
-_VERSIONS = 20
-_PLOTTED = 30
-
-#: How the verdict on a version stands; a model that is no better is no fault.
-_VERDICTS: Mapping[str, State] = {"promoted": "good", "rolled back": "good"}
-
-#: The heading of what a run has made.
-MODEL = "Model"
-
-#: What may be downloaded of a version, and how it is served.
-FILES: Mapping[str, str] = {
-    "model.txt": "text/plain; charset=utf-8",
-    "model.json": "application/json",
-    "card.json": "application/json",
-    "card.html": "text/html; charset=utf-8",
-    "evaluation.json": "application/json",
-    "scoring.json": "application/json",
-}
 
 
 def build(party: str, query: Query) -> list[Block]:

@@ -40,6 +40,23 @@ _INDEX = (
     "training table; drift is an index above the policy's limit and above chance."
 )
 
+#: Runs on a page; only their reports are read.
+_RUNS = 15
+
+_FEDERATION = re.compile(r"[a-z][a-z0-9_]{0,47}")
+_RUN = re.compile(r"[0-9a-f]{16}")
+_BOUNDARY = re.compile(r"[a-z][a-z0-9_]{0,119}")
+
+#: Boundaries in the order of a run; others come after them.
+_ORDER = (
+    "raw_table",
+    "preprocessed_table",
+    "release",
+    "acceptance",
+    "training_frame",
+    "model",
+)
+
 
 def drift_report(profile: Sequence[Mapping[str, Any]], folders: Sequence[Path]) -> list[Block]:
     """One run's drift, and before it the runs' before.
@@ -148,24 +165,6 @@ def kept_report(start: str) -> Links:
         start: The page's own path.
     """
     return Links((("The report at home", f"{start}.html"),))
-
-
-#: Runs on a page; only their reports are read.
-_RUNS = 15
-
-_FEDERATION = re.compile(r"[a-z][a-z0-9_]{0,47}")
-_RUN = re.compile(r"[0-9a-f]{16}")
-_BOUNDARY = re.compile(r"[a-z][a-z0-9_]{0,119}")
-
-#: Boundaries in the order of a run; others come after them.
-_ORDER = (
-    "raw_table",
-    "preprocessed_table",
-    "release",
-    "acceptance",
-    "training_frame",
-    "model",
-)
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,15 @@ GO_ON = (
     "form has changed, trigger a new run. No release is charged twice."
 )
 
+#: Failures that are told one by one.
+_TOLD = 4
+
+#: Says how far a task is, in words; nothing where that is not known.
+Far = Callable[[Task], str]
+
+#: How a task stands, by Airflow's words.
+_STATES: dict[str, State] = {"success": "good", "failed": "bad", "upstream_failed": "warn"}
+
 
 class Charged(Record):
     """A run's releases at one party, and their cost for a person at worst.
@@ -129,16 +138,6 @@ def sentences(
 
 def _count(charge: Charged) -> str:
     return "1 ledger entry" if charge.entries == 1 else f"{charge.entries:,} ledger entries"
-
-
-#: Failures that are told one by one.
-_TOLD = 4
-
-#: Says how far a task is, in words; nothing where that is not known.
-Far = Callable[[Task], str]
-
-#: How a task stands, by Airflow's words.
-_STATES: dict[str, State] = {"success": "good", "failed": "bad", "upstream_failed": "warn"}
 
 
 def of_run(

@@ -49,6 +49,14 @@ COVERAGE = "coverage"
 #: By code: no feature holder has the person, some have, all have.
 GROUPS = ("own", "partial", "complete")
 
+#: Name of the document, and of the version's file.
+SCORING = "scoring"
+
+Predictions = Mapping[ScoringMode, np.ndarray]
+
+#: Of two classes, whose losses have no bounds of their own.
+CLASSES = (0.0, 1.0)
+
 
 def coverage(context: Context, begin: int, count: int) -> np.ndarray:
     """Codes of `GROUPS` of some rows of the common order, int64, shape (count,).
@@ -111,12 +119,6 @@ def metrics_by_group(
             },
         }
     return groups
-
-
-#: Name of the document, and of the version's file.
-SCORING = "scoring"
-
-Predictions = Mapping[ScoringMode, np.ndarray]
 
 
 def judge(
@@ -284,10 +286,6 @@ def _scoring_in(
     confusion = metrics.confusion(truth, score, value)
     content["threshold"] = {"value": value, "confusion": confusion}
     return content
-
-
-#: Of two classes, whose losses have no bounds of their own.
-CLASSES = (0.0, 1.0)
 
 
 def noisy_metrics(

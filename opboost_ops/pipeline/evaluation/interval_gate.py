@@ -26,6 +26,18 @@ from opboost_ops.pipeline.evaluation.gate import (
 from opboost_ops.pipeline.stage import Context
 from opboost_ops.pipeline.steps.materialise import model_file
 
+#: What leaves of an evaluation: curves and all other intervals stay at home.
+DISCLOSES = (
+    "metrics of the model, and by how much it is better than another, with an interval: functions "
+    "of the held-out rows and their labels"
+)
+
+#: Standard errors from the middle of a 95 % interval to its ends.
+_QUANTILE = 1.96
+
+#: How models are called in a `Comparison`, besides by their place in the metrics.
+ALONE, REFERENCE = "label_holder_alone", "reference"
+
 
 def approved(registry: Registry) -> str | None:
     """The last version that a person put into use; None before the first.
@@ -148,19 +160,6 @@ def unless_repeated(context: Context, model: str, decision: dict[str, Any]) -> d
         "under the same declaration"
     )
     return {**decision, "promote": False, "repeats": champion, "why": why}
-
-
-#: What leaves of an evaluation: curves and all other intervals stay at home.
-DISCLOSES = (
-    "metrics of the model, and by how much it is better than another, with an interval: functions "
-    "of the held-out rows and their labels"
-)
-
-#: Standard errors from the middle of a 95 % interval to its ends.
-_QUANTILE = 1.96
-
-#: How models are called in a `Comparison`, besides by their place in the metrics.
-ALONE, REFERENCE = "label_holder_alone", "reference"
 
 
 def interval_gate(

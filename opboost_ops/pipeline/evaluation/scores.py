@@ -39,6 +39,14 @@ _LOG = logging.getLogger("opboost_ops")
 #: Rows that are explained at once.
 _BLOCK = 20_000
 
+#: By which rows of one delivery are told from those of another, in a database.
+SCORED = "scored_rows"
+
+#: Rows that a database is given at once.
+_ROWS = 20_000
+
+_KEPT = "The scores lie in the folder of scores; correct it, and run the task again."
+
 
 def warn_untrained(facts: Mapping[str, Any], fitted: Mapping[str, Any], scoring: Scoring) -> None:
     """Say what was declared after a version was trained, or otherwise.
@@ -174,15 +182,6 @@ def _interval(fitted: Mapping[str, Any], prediction: np.ndarray) -> dict[str, pa
         empty = pa.nulls(len(prediction), pa.float64())
         return {"low": empty, "high": empty}
     return {"low": pa.array(prediction - half), "high": pa.array(prediction + half)}
-
-
-#: By which rows of one delivery are told from those of another, in a database.
-SCORED = "scored_rows"
-
-#: Rows that a database is given at once.
-_ROWS = 20_000
-
-_KEPT = "The scores lie in the folder of scores; correct it, and run the task again."
 
 
 def deliver(

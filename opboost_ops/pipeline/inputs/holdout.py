@@ -18,6 +18,15 @@ from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices, tot
 #: Bytes of the hash of an ID, which is compared with the share.
 _BYTES = 8
 
+#: Of the training frame, beside `assemble.LABEL`.
+WEIGHT = "weight"
+
+#: Objectives that are of counts or amounts.
+_NOT_NEGATIVE = ("poisson", "tweedie")
+
+#: The squares of larger numbers are no 32-bit floats.
+_LARGEST = 1e18
+
 
 def hashed_out(federation: UUID, share: float, messages: Sequence[bytes]) -> np.ndarray:
     """Decide by a public hash of each ID whether its row is held out, bool, shape (n,).
@@ -107,16 +116,6 @@ def require_common(context: Context, common: int) -> None:
         "there are fewer.",
         "No model was trained. Its owner may lower alignment.least_common in policy.yaml.",
     )
-
-
-#: Of the training frame, beside `assemble.LABEL`.
-WEIGHT = "weight"
-
-#: Objectives that are of counts or amounts.
-_NOT_NEGATIVE = ("poisson", "tweedie")
-
-#: The squares of larger numbers are no 32-bit floats.
-_LARGEST = 1e18
 
 
 def require_trainable(context: Context) -> None:

@@ -32,6 +32,13 @@ from opboost_ops.tables.spill.arrays import release_memory
 from opboost_ops.tables.spill.files import working_folder
 from opboost_ops.tables.spill.tables import blocks_of
 
+#: Names of the copies: raw values of people without a pin, and everybody's integers of features
+#: with ``routed: every_run``.
+UNPINNED, TODAY = "unpinned", "today"
+
+#: Column of the copy that names the row of the table.
+ROW = " row"
+
 
 def copy_table(context: Context) -> None:
     """Make the run's copy of the party's table, unless the run has checked one already.
@@ -131,14 +138,6 @@ def expected_columns(
         if train and federation.training.weight_column is not None:
             columns.append(Expected(federation.training.weight_column, "number"))
     return {policy.raw_column(column.name, identity.column): column for column in columns}
-
-
-#: Names of the copies: raw values of people without a pin, and everybody's integers of features
-#: with ``routed: every_run``.
-UNPINNED, TODAY = "unpinned", "today"
-
-#: Column of the copy that names the row of the table.
-ROW = " row"
 
 
 def take(context: Context) -> None:

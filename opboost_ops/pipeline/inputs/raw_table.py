@@ -30,6 +30,10 @@ from opboost_ops.tables.columns import (
 from opboost_ops.tables.parquet import differing, digest_of, files_of, schema_of, unreadable
 from opboost_ops.tables.raw_values import declared_series, declared_values, label_values
 
+_TEXT = (pl.String, pl.Categorical)
+
+_LOG = logging.getLogger("opboost_ops")
+
 
 def declared_columns(context: Context) -> list[str]:
     """The columns that the federation declares for this party.
@@ -331,9 +335,6 @@ def empty(context: Context) -> ContractError:
     )
 
 
-_TEXT = (pl.String, pl.Categorical)
-
-
 def domain_integers(federation: Federation, party: str, frame: pl.DataFrame) -> pa.Table:
     """A feature holder's rows as integers of the declared domains.
 
@@ -370,9 +371,6 @@ def domain_integers(federation: Federation, party: str, frame: pl.DataFrame) -> 
             bits = missing(column).astype(np.int64)
             columns[missing_name(name)] = smallest_integers(bits)
     return pa.table(columns)
-
-
-_LOG = logging.getLogger("opboost_ops")
 
 
 def require_positive(context: Context, label: Label, kind: pl.DataType) -> None:

@@ -26,6 +26,18 @@ from opboost_ops.privacy.ledger.tables import now
 #: How the audit log names a person who acted through Airflow.
 THROUGH_AIRFLOW = " through Airflow"
 
+#: Beside ``site.yaml``: its party is one of a demonstration or an experiment.
+MADE_UP = ".made-up"
+
+#: Most fields that a line names; `opboost agree` shows all.
+_NAMED = 20
+
+#: Artifacts of training runs alone: a party that has sent one has taken part in a training.
+_TRAINED = frozenset(kind.name for kind in KINDS.values() if kind.runs == TRAIN)
+
+#: Parts of an artifact's place after its federation: run, kind and sender.
+_ARTIFACT = 3
+
 
 @dataclass(frozen=True)
 class Stop:
@@ -77,20 +89,6 @@ def require_taking_part(site: Site, federation: str) -> None:
             f"{site.party} has stopped taking part in {federation}.",
             "Its own people decide when it does again, by `opboost resume`.",
         )
-
-
-#: Beside ``site.yaml``: its party is one of a demonstration or an experiment.
-MADE_UP = ".made-up"
-
-#: Most fields that a line names; `opboost agree` shows all.
-_NAMED = 20
-
-
-#: Artifacts of training runs alone: a party that has sent one has taken part in a training.
-_TRAINED = frozenset(kind.name for kind in KINDS.values() if kind.runs == TRAIN)
-
-#: Parts of an artifact's place after its federation: run, kind and sender.
-_ARTIFACT = 3
 
 
 def agree(

@@ -33,6 +33,16 @@ from opboost_ops.tables.people import people_of
 from opboost_ops.tables.raw_values import category_texts
 from opboost_ops.tables.spill.files import working_folder
 
+#: Held-out rows of the rarer class by which a loss of 0.05 AUC is detected in 80 % of tables.
+_TELLING = 100
+
+_SEEN: dict[Purpose, str] = {"train": "table_version", "score": "new_rows_version"}
+
+DISCLOSES = (
+    "that other people are in the party's table than at the last look, or that another year has "
+    "begun (a bit per look); of the label holder's table, also that a declared column has changed"
+)
+
 
 def domain_fillings(context: Context) -> list[Filling]:
     """How the protected numbers of a feature holder's training table fill their domains.
@@ -96,10 +106,6 @@ def _category_note(name: str, texts: pl.Series, feature: Feature) -> str:
     if absent:
         parts.append(f"no row has {', '.join(absent)}")
     return f"{name}: {'; '.join(parts)}." if parts else ""
-
-
-#: Held-out rows of the rarer class by which a loss of 0.05 AUC is detected in 80 % of tables.
-_TELLING = 100
 
 
 def few_held_out(federation: Federation, parties: Parties) -> list[str]:
@@ -180,14 +186,6 @@ def small_table(federation: Federation, parties: Parties) -> str | None:
         f"{private.delta:g}: noise alone moves a score by about {error:.2g} ({unit}). Train on "
         "more rows, or declare a larger training.private.epsilon."
     )
-
-
-_SEEN: dict[Purpose, str] = {"train": "table_version", "score": "new_rows_version"}
-
-DISCLOSES = (
-    "that other people are in the party's table than at the last look, or that another year has "
-    "begun (a bit per look); of the label holder's table, also that a declared column has changed"
-)
 
 
 def changed(party: str, federation: str, look: str, purpose: Purpose = "train") -> bool:

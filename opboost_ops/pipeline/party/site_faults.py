@@ -42,6 +42,13 @@ STAGE = "check_table"
 #: So many days before a key's last day.
 _DAYS = 14
 
+#: Context and folder of ``site.yaml`` by party.
+Parties = Mapping[str, tuple[Context, Path]]
+
+#: What IDs and aggregates make of tables, by party and purpose, as `tables.people.write_ids` says;
+#: of tables that are used as they are there is nothing. It stays at home.
+MadePeople = dict[str, dict[Purpose, Mapping[str, Any]]]
+
 
 def ahead(party: Publisher, federation: Federation) -> Iterator[str]:
     """Names of notices, from public facts alone.
@@ -95,14 +102,6 @@ def last_day(party: Publisher, federation: Federation) -> date | None:
         dates.append(spec.signing_key_expires)
     dates += [f.until for f in spec.former_keys if f.use == "signing" and f.key in own_keys]
     return max(dates, default=None)
-
-
-#: Context and folder of ``site.yaml`` by party.
-Parties = Mapping[str, tuple[Context, Path]]
-
-#: What IDs and aggregates make of tables, by party and purpose, as `tables.people.write_ids` says;
-#: of tables that are used as they are there is nothing. It stays at home.
-MadePeople = dict[str, dict[Purpose, Mapping[str, Any]]]
 
 
 def site_faults(

@@ -30,6 +30,16 @@ from opboost_ops.privacy.ledger.database import has_tables
 
 _FIELDS = frozenset(PublicKeys.model_fields)
 
+#: How a person goes on.
+REMEDY = (
+    "See that `store` in site.yaml names the right place, and that the share is mounted there. "
+    "Where the store was moved or replaced on purpose, `opboost ledger recover SITE --yes` goes "
+    "on with the one that is there now."
+)
+
+#: How much of an identity people are shown.
+_SHOWN = 8
+
 
 def keys_in(agreement: Agreement) -> dict[str, PublicKeys]:
     """The keys that an agreement names, by party.
@@ -226,17 +236,6 @@ def _without_keys(agreement: Agreement) -> object:
         **agreement.content,
         "federation": {**agreement.content["federation"], "parties": parties},
     }
-
-
-#: How a person goes on.
-REMEDY = (
-    "See that `store` in site.yaml names the right place, and that the share is mounted there. "
-    "Where the store was moved or replaced on purpose, `opboost ledger recover SITE --yes` goes "
-    "on with the one that is there now."
-)
-
-#: How much of an identity people are shown.
-_SHOWN = 8
 
 
 def store_fault(state: PartyState, store: Store, party: str, federation: str) -> ConfigError | None:

@@ -26,6 +26,26 @@ from opboost_ops.pipeline.party import site_faults
 from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.pipeline.stage import Home
 
+_LOG = logging.getLogger("opboost_ops")
+
+#: Is called with a fact's name and value.
+Tell = Callable[[str, float], None]
+
+#: Releases that fit into the first budget to end, by the party's policy.
+RELEASES = "releases_left"
+
+#: When the model in use was decided on, in seconds since 1970.
+CHAMPION = "champion_since"
+
+#: Bytes that this stage has published, as the manifests in the store state them.
+BYTES = "published_bytes_total"
+
+#: By name, whether values are added up or the last one counts.
+ADDED = {RELEASES: False, CHAMPION: False, BYTES: True}
+
+#: Folder of a run's home with a file a stage.
+FOLDER = "timings"
+
 
 def artifact_sizes(site: Path, federation: str, run: str) -> dict[str, Any]:
     """Bytes that crossed the exchange in a run, manifests and signatures included.
@@ -73,24 +93,6 @@ def read_artifact(store: Store, place: str) -> Artifact:
     return Artifact(parse_manifest(files["manifest.json"], place), files)
 
 
-_LOG = logging.getLogger("opboost_ops")
-
-#: Is called with a fact's name and value.
-Tell = Callable[[str, float], None]
-
-#: Releases that fit into the first budget to end, by the party's policy.
-RELEASES = "releases_left"
-
-#: When the model in use was decided on, in seconds since 1970.
-CHAMPION = "champion_since"
-
-#: Bytes that this stage has published, as the manifests in the store state them.
-BYTES = "published_bytes_total"
-
-#: By name, whether values are added up or the last one counts.
-ADDED = {RELEASES: False, CHAMPION: False, BYTES: True}
-
-
 def tell(fact: Tell, party: Publisher, federation: Federation, stage: str, published: int) -> None:
     """Tell what there is to tell after a stage; that it cannot be told does not undo the stage.
 
@@ -132,10 +134,6 @@ def champion_since(registry: Registry) -> float | None:
     champion = registry.champion()
     decided = [entry.at for entry in registry.history() if entry.version == champion]
     return datetime.fromisoformat(decided[-1]).timestamp() if decided else None
-
-
-#: Folder of a run's home with a file a stage.
-FOLDER = "timings"
 
 
 def processor() -> float:

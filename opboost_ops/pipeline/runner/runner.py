@@ -87,6 +87,8 @@ from opboost_ops.pipeline.stage import Context, Outcome
 #: Where a run's home keeps why it failed, for the party's own people.
 REASON = "errors/reason.txt"
 
+_LOG = logging.getLogger("opboost_ops")
+
 
 @dataclass(frozen=True)
 class _Subject:
@@ -184,9 +186,6 @@ def _keep(home: Home, reason: str) -> None:
     # On a full disk there is no room for the reason, either.
     with suppress(OSError):
         home.write(REASON, f"{reason}\n".encode())
-
-
-_LOG = logging.getLogger("opboost_ops")
 
 
 def run_stage(

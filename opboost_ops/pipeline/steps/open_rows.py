@@ -27,6 +27,9 @@ from opboost_ops.tables.spill.parts import gather, scatter
 #: Who is in a feature holder's table, bool, shape (n + 1,), and their packed rows; the canary last.
 Opened = tuple[np.ndarray, np.ndarray]
 
+#: Folder of what a label holder keeps beyond its runs: rows of the last releases, by purpose.
+_RELEASED = "released_rows"
+
 
 def open_tables(context: Context, tables: Mapping[str, Rows]) -> dict[str, Opened]:
     """Open what feature holders have sealed, for the rows of the own table.
@@ -165,10 +168,6 @@ def _unblinded(
         failed = True
     if failed:
         raise Rejected("malformed", f"The answer of {holder} holds a point of small order.")
-
-
-#: Folder of what a label holder keeps beyond its runs: rows of the last releases, by purpose.
-_RELEASED = "released_rows"
 
 
 def opened_table(holder: str) -> str:

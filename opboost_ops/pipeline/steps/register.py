@@ -31,6 +31,8 @@ from opboost_ops.pipeline.steps.train import parameters_of
 from opboost_ops.privacy.ledger.budgets import more_such
 from opboost_ops.reports.version_page import card_page
 
+_LOG = logging.getLogger("opboost_ops")
+
 
 def promise_of(context: Context) -> Promise | None:
     """The promise of this run's model; None where it is not differentially private.
@@ -87,9 +89,6 @@ def _left(context: Context) -> str:
     else:
         count = "1 more such model" if more == 1 else f"{more:,} more such models"
     return f"the budget in {context.party}'s policy allows {count}"
-
-
-_LOG = logging.getLogger("opboost_ops")
 
 
 def register(context: Context) -> Outcome:

@@ -27,6 +27,9 @@ MONTHS = 10
 #: Caps are written with four digits, rounded up.
 _STEPS = 10_000
 
+#: What the label holder learns, by what a policy calls it.
+_LEARNS = {"all": "whether all feature holders have them", "each": "which ones have them"}
+
 
 def limits(
     feature: Mapping[str, Any], domain: Mapping[str, int], edges: float = 0.0
@@ -84,10 +87,6 @@ def _curves(feature: Feature, domain: Domain) -> Iterator[LossCurve]:
 
 def _up(loss: float) -> float:
     return math.ceil(loss * _STEPS) / _STEPS
-
-
-#: What the label holder learns, by what a policy calls it.
-_LEARNS = {"all": "whether all feature holders have them", "each": "which ones have them"}
 
 
 def require_consent(policy: Policy, federation: Federation, party: str) -> None:

@@ -45,6 +45,12 @@ _ROUNDING = 1e-12
 #: Values of a large domain between which planning compares.
 _MOST = 256
 
+#: Records of others among which a known one is looked for, and known ones that are looked for.
+OTHERS, KNOWN = 999, 1_000
+
+#: From this success on a release protects little.
+LITTLE = 0.5
+
 
 def worst_values(law: np.ndarray) -> tuple[tuple[int, ...], ...]:
     """The two values, and the three, among which a guess is best; none of more than there are.
@@ -116,13 +122,6 @@ def _promising(distances: np.ndarray, best: float) -> list[tuple[float, int, int
             if bound > best + _ROUNDING:
                 pairs.append((bound, first, second))
     return sorted(pairs, reverse=True)
-
-
-#: Records of others among which a known one is looked for, and known ones that are looked for.
-OTHERS, KNOWN = 999, 1_000
-
-#: From this success on a release protects little.
-LITTLE = 0.5
 
 
 @dataclass(frozen=True)

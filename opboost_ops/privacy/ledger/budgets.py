@@ -23,6 +23,12 @@ from opboost_ops.privacy.ledger.entries import LedgerEntry
 from opboost_ops.privacy.ledger.renyi import RenyiCurve
 from opboost_ops.privacy.releases import Release
 
+#: More models than this are as good as unlimited: a century of nights.
+_MANY = 36_500
+
+#: The curve of no release.
+_NOTHING = (0.0,) * len(renyi.ORDERS)
+
 
 @dataclass(frozen=True)
 class ModelCharge:
@@ -43,13 +49,6 @@ class ModelCharge:
     what: Literal["model", "metrics"] = "model"
     curve: RenyiCurve | None = None
     replaced: RenyiCurve | None = None
-
-
-#: More models than this are as good as unlimited: a century of nights.
-_MANY = 36_500
-
-#: The curve of no release.
-_NOTHING = (0.0,) * len(renyi.ORDERS)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,21 @@ from opboost_ops.privacy.loss import LossCurve
 #: In an entry's text, the beginning of its loss curve, and the text after its end.
 _CURVE, _AFTER = '"loss": {', '}, "epsilon": '
 
+_ENTRIES = table(
+    "entries",
+    {"id": COUNTED},
+    sa.UniqueConstraint("artifact", "feature"),
+    recorded_at=40,
+    artifact=64,
+    feature=160,
+    event=sa.JSON,
+)
+
+_COMMITS = table("commits", {"artifact": 64}, committed_at=40)
+
+#: An entry's event as its text, which databases keep in kinds of JSON of their own.
+_TEXT = sa.cast(_ENTRIES.c.event, sa.Text)
+
 
 class LedgerEntry(Record):
     """One entry.
@@ -89,21 +104,6 @@ def curve_of(text: str) -> LossCurve:
     """A loss curve from its JSON text."""
     return LossCurve.model_validate_json(text)
 
-
-_ENTRIES = table(
-    "entries",
-    {"id": COUNTED},
-    sa.UniqueConstraint("artifact", "feature"),
-    recorded_at=40,
-    artifact=64,
-    feature=160,
-    event=sa.JSON,
-)
-
-_COMMITS = table("commits", {"artifact": 64}, committed_at=40)
-
-#: An entry's event as its text, which databases keep in kinds of JSON of their own.
-_TEXT = sa.cast(_ENTRIES.c.event, sa.Text)
 
 #: An entry, and when it was reserved (UTC).
 Dated = tuple[str, LedgerEntry]

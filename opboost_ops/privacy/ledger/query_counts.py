@@ -33,6 +33,15 @@ _POINTS = table(
 #: Bytes of a point that are kept. To make two points that agree in them takes 2^100 trials.
 KEPT = 16
 
+_SESSIONS = table(
+    "sessions",
+    {"federation": 160, "run": 40},
+    optional="ended_at",
+    name=64,
+    begun_at=40,
+    ended_at=40,
+)
+
 
 @dataclass(frozen=True)
 class Question:
@@ -187,16 +196,6 @@ def _fresh(
             old = np.frombuffer(base64.b64decode(stored), dtype=f"V{KEPT}")
             fresh = fresh[~np.isin(fresh, old)]
     return fresh
-
-
-_SESSIONS = table(
-    "sessions",
-    {"federation": 160, "run": 40},
-    optional="ended_at",
-    name=64,
-    begun_at=40,
-    ended_at=40,
-)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,11 @@ CURVE_KINDS = 6
 _WIDTH, _HEIGHT = 440, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 12, 14, 34
 
+#: Of so many parties lines do not fit beside each other.
+MANY = 6
+
+_GAP = 156
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -242,12 +247,6 @@ def _short(value: float, ticks: Sequence[float]) -> str:
     step = ticks[1] - ticks[0]
     digits = max(0, -math.floor(math.log10(step) + 1e-9))
     return f"{value:.{digits + (step * 10**digits % 1 > 0.01)}f}"
-
-
-#: Of so many parties lines do not fit beside each other.
-MANY = 6
-
-_GAP = 156
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ _HERE = Path(__file__).resolve().parent
 #: So many tables and pictures are more than a screen.
 _LONG = 4
 
+_STYLE = _HERE / "static" / "style.css"
+
 
 @dataclass(frozen=True)
 class Filter:
@@ -210,9 +212,6 @@ def _environment() -> Environment:
     )
     environment.filters.update(code=_code, anchors=anchors)
     return environment
-
-
-_STYLE = Path(__file__).parent / "static" / "style.css"
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,11 @@ _BEGINNINGS = tuple(
     for begin, signs in (("^()", rf"{_SIGNS}\t\r"), (r"([;\t\r\n])", _SIGNS))
 )
 
+#: So long a name of what a row is about stays on one line, to be copied into another command.
+_NAME = 16
+
+_COLOURS = {"good": "green", "bad": "red", "warn": "yellow", "muted": "dim"}
+
 
 def csv_text(
     heads: Sequence[str],
@@ -80,12 +85,6 @@ def _cell(value: Value) -> Value:
         for beginning in _BEGINNINGS:
             value = re.sub(beginning, r"\1'\2", value)
     return value
-
-
-#: So long a name of what a row is about stays on one line, to be copied into another command.
-_NAME = 16
-
-_COLOURS = {"good": "green", "bad": "red", "warn": "yellow", "muted": "dim"}
 
 
 def plain(text: object, style: str = "") -> Text:

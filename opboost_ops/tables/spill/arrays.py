@@ -25,6 +25,9 @@ _SHARE = 4
 #: All mapped files of this process: it is one party's, and looks at them a block at a time.
 _MAPPED: list[weakref.ref[mmap.mmap]] = []
 
+#: Bits of a number that are told apart at a time.
+_BITS = 16
+
 
 def watch(mapped: mmap.mmap) -> None:
     """Let go of a mapped file, too, when `release_memory` is called."""
@@ -113,10 +116,6 @@ def slices(rows: int, size: int = 0) -> Iterator[slice]:
     for begin in range(0, rows, size):
         yield slice(begin, min(begin + size, rows))
         release_memory()
-
-
-#: Bits of a number that are told apart at a time.
-_BITS = 16
 
 
 def total(column: np.ndarray) -> float:

@@ -16,6 +16,12 @@ Blocks = Callable[[Sequence[str]], Iterator[pl.DataFrame]]
 #: Cells of a block, and its least and most rows: what a smaller one needs is soon used again.
 CELLS, FEWEST, MOST = 2**23, 2**16, 2**17
 
+#: Parts at most.
+_MOST = 4096
+
+#: No column of ours has this name.
+_PLACE = " place"
+
 
 def rows_of_block(columns: int) -> int:
     """How many rows a block has at most.
@@ -69,13 +75,6 @@ def join_blocks(
             some = table.slice(begin, most)
             columns |= {f"{party}.{name}": some.column(name) for name in some.column_names}
         yield pa.table({**columns, **{name: arrays[name].slice(begin, most) for name in last}})
-
-
-#: Parts at most.
-_MOST = 4096
-
-#: No column of ours has this name.
-_PLACE = " place"
 
 
 def in_order(
