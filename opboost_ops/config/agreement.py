@@ -83,87 +83,6 @@ FREE_VERTICAL = (
 )
 
 
-def table_text(table: Table, provenance: Mapping[str, Any]) -> str:
-    """A table's file.
-
-    Args:
-        table: The table.
-        provenance: How it came about, for people; nothing reads it.
-    """
-    facts = {FORM: _VERSION, "made": dict(provenance), **table.model_dump(mode="json")}
-    return json.dumps(facts) + "\n"
-
-
-def table_digest(table: Table) -> str:
-    """Sha256 of a table's content, hex: what an agreement names it by."""
-    return hashlib.sha256(canonical(table.model_dump(mode="json"))).hexdigest()
-
-
-def is_standard(table: Table) -> bool:
-    """True of the table that ships with this software."""
-    facts = _read(STANDARD["table"], Path())
-    return isinstance(facts, dict) and Table.model_validate(facts) == table
-
-
-def read_tables(data: Any, folder: Path) -> list[Fault]:
-    """Put tables in the place of their files' names, in what a federation file says.
-
-    Args:
-        data: As read from the federation file; changed in place. What has another shape stays.
-        folder: Where the federation file lies.
-
-    Returns:
-        What is wrong with the files.
-    """
-    faults = []
-    for where, mechanism in _designed(data):
-        table = _read(mechanism["table"], folder)
-        if isinstance(table, str):
-            faults.append(Fault(f"{where}.mechanism.table", table, _REMEDY))
-        else:
-            mechanism["table"] = table
-    return faults
-
-
-def _designed(data: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    for party, spec in _entries(data, "parties"):
-        for name, feature in _entries(spec, "features"):
-            mechanism = feature.get("mechanism") if isinstance(feature, dict) else None
-            if not isinstance(mechanism, dict) or mechanism.get("name") != "designed":
-                continue
-            if isinstance(mechanism.get("table"), str):
-                yield f"parties.{party}.features.{name}", mechanism
-
-
-def _entries(data: Any, key: str) -> list[tuple[Any, Any]]:
-    inside = data.get(key) if isinstance(data, dict) else None
-    return list(inside.items()) if isinstance(inside, dict) else []
-
-
-def _read(name: str, folder: Path) -> dict[str, Any] | str:
-    if Path(name).name != name:
-        return "names a file elsewhere; a table lies beside the federation file"
-    file = folder / name
-    if name == STANDARD["table"]:
-        file = shipped("schemas") / "channels" / "standard.json"
-    try:
-        content = json.loads(bounded_text(file, _MOST_BYTES))
-    except OSError:
-        return f"{name} is missing, or cannot be read"
-    except ConfigError as error:
-        return f"{name} {error.problem}"
-    except (ValueError, RecursionError):
-        return f"{name} is not a JSON file"
-    if not isinstance(content, dict) or content.get(FORM) != _VERSION:
-        return f"{name} is not a designed channel that this version knows"
-    facts = {key: content[key] for key in Table.model_fields if key in content}
-    try:
-        Table.model_validate(facts)
-    except ValidationError:
-        return f"{name} is not a designed channel: its domain, outputs or counts are not as written"
-    return facts
-
-
 def free_entries(learning: str) -> tuple[str, ...]:
     """Entries of a federation file that may change without a new agreement; ``*`` is any party.
 
@@ -285,3 +204,84 @@ def _remove(inside: Any, path: list[str]) -> None:
             _remove(value, rest)
     else:
         _remove(inside.get(first), rest)
+
+
+def table_text(table: Table, provenance: Mapping[str, Any]) -> str:
+    """A table's file.
+
+    Args:
+        table: The table.
+        provenance: How it came about, for people; nothing reads it.
+    """
+    facts = {FORM: _VERSION, "made": dict(provenance), **table.model_dump(mode="json")}
+    return json.dumps(facts) + "\n"
+
+
+def table_digest(table: Table) -> str:
+    """Sha256 of a table's content, hex: what an agreement names it by."""
+    return hashlib.sha256(canonical(table.model_dump(mode="json"))).hexdigest()
+
+
+def is_standard(table: Table) -> bool:
+    """True of the table that ships with this software."""
+    facts = _read(STANDARD["table"], Path())
+    return isinstance(facts, dict) and Table.model_validate(facts) == table
+
+
+def read_tables(data: Any, folder: Path) -> list[Fault]:
+    """Put tables in the place of their files' names, in what a federation file says.
+
+    Args:
+        data: As read from the federation file; changed in place. What has another shape stays.
+        folder: Where the federation file lies.
+
+    Returns:
+        What is wrong with the files.
+    """
+    faults = []
+    for where, mechanism in _designed(data):
+        table = _read(mechanism["table"], folder)
+        if isinstance(table, str):
+            faults.append(Fault(f"{where}.mechanism.table", table, _REMEDY))
+        else:
+            mechanism["table"] = table
+    return faults
+
+
+def _designed(data: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    for party, spec in _entries(data, "parties"):
+        for name, feature in _entries(spec, "features"):
+            mechanism = feature.get("mechanism") if isinstance(feature, dict) else None
+            if not isinstance(mechanism, dict) or mechanism.get("name") != "designed":
+                continue
+            if isinstance(mechanism.get("table"), str):
+                yield f"parties.{party}.features.{name}", mechanism
+
+
+def _entries(data: Any, key: str) -> list[tuple[Any, Any]]:
+    inside = data.get(key) if isinstance(data, dict) else None
+    return list(inside.items()) if isinstance(inside, dict) else []
+
+
+def _read(name: str, folder: Path) -> dict[str, Any] | str:
+    if Path(name).name != name:
+        return "names a file elsewhere; a table lies beside the federation file"
+    file = folder / name
+    if name == STANDARD["table"]:
+        file = shipped("schemas") / "channels" / "standard.json"
+    try:
+        content = json.loads(bounded_text(file, _MOST_BYTES))
+    except OSError:
+        return f"{name} is missing, or cannot be read"
+    except ConfigError as error:
+        return f"{name} {error.problem}"
+    except (ValueError, RecursionError):
+        return f"{name} is not a JSON file"
+    if not isinstance(content, dict) or content.get(FORM) != _VERSION:
+        return f"{name} is not a designed channel that this version knows"
+    facts = {key: content[key] for key in Table.model_fields if key in content}
+    try:
+        Table.model_validate(facts)
+    except ValidationError:
+        return f"{name} is not a designed channel: its domain, outputs or counts are not as written"
+    return facts

@@ -52,78 +52,6 @@ _PART = re.compile(r"^(entries-[0-9]{4}\.bin|table-[0-9]{4}\.parquet)(\.enc)?$")
 MOST_PARTS = 1 << 12
 
 
-def smallest_integers(values: np.ndarray, scratch: Scratch | None = None) -> pa.Array:
-    """Non-negative integers in the smallest unsigned type that holds them.
-
-    Args:
-        values: Integers, shape (n,).
-        scratch: Where those are that are more than it holds.
-    """
-    large = scratch is not None and not scratch.holds(len(values))
-    highest = lowest = 0
-    for rows in slices(len(values), BLOCK if large else max(len(values), 1)):
-        highest = int(values[rows].max(initial=highest))
-        lowest = int(values[rows].min(initial=lowest))
-        release_memory()
-    bits = next(bits for bits in (8, 16, 32, 64) if highest < 2**bits)
-    kind = np.dtype("int64" if lowest < 0 else f"uint{bits}")
-    if scratch is None or not large or values.dtype == kind:
-        return pa.array(values.astype(kind, copy=False))
-    narrow = scratch.zeros(len(values), kind)
-    for rows in slices(len(values)):
-        narrow[rows] = values[rows]
-        release_memory()
-    return pa.array(narrow)
-
-
-def integers(table: pa.Table, column: str) -> np.ndarray:
-    """A column of integers, int64, shape (n,)."""
-    return whole_numbers(table.column(column))
-
-
-def whole_numbers(column: pa.ChunkedArray) -> np.ndarray:
-    """Integers as they are in a table, int64, shape (n,)."""
-    return np.ascontiguousarray(pl.from_arrow(column).to_numpy(), dtype=np.int64)
-
-
-def narrow_integers(table: pa.Table, column: str) -> np.ndarray:
-    """A column of integers in the type that it is kept in, shape (n,): for tables of many rows."""
-    return np.asarray(table.column(column).to_numpy())
-
-
-def salted(content: bytes, salt: bytes, rows: int, columns: int) -> bytes:
-    """A file as it is before encryption.
-
-    Args:
-        content: The file.
-        salt: 32 bytes that nobody but publisher and receiver know.
-        rows: Of its table; entries of its document. Public.
-        columns: Of its table. Public.
-    """
-    size = _HEAD + len(content)
-    if rows < FEW:
-        width = max(columns, 1)
-        size = max(size, _HEAD + _COLUMN * width + _CELL * rows * width)
-    padding = -size % STEP + size - _HEAD - len(content)
-    return b"".join((salt, len(content).to_bytes(8, "little"), content, bytes(padding)))
-
-
-def unsalted(raw: bytes, what: str) -> bytes:
-    """The content of such a file.
-
-    Args:
-        raw: As it was decrypted.
-        what: Name of its place and of the file, for the error.
-
-    Raises:
-        Rejected: It is none.
-    """
-    length = int.from_bytes(raw[SALT_BYTES:_HEAD], "little")
-    if len(raw) < _HEAD or length > len(raw) - _HEAD or raw[_HEAD + length :].strip(b"\0"):
-        raise Rejected("malformed", f"{what} is not salted and padded as it must be.")
-    return raw[_HEAD : _HEAD + length]
-
-
 class Files(Mapping[str, bytes]):
     """Files by name, of which some are not kept in memory.
 
@@ -197,3 +125,75 @@ def is_part(name: str) -> bool:
         name: Its name.
     """
     return _PART.match(name) is not None
+
+
+def salted(content: bytes, salt: bytes, rows: int, columns: int) -> bytes:
+    """A file as it is before encryption.
+
+    Args:
+        content: The file.
+        salt: 32 bytes that nobody but publisher and receiver know.
+        rows: Of its table; entries of its document. Public.
+        columns: Of its table. Public.
+    """
+    size = _HEAD + len(content)
+    if rows < FEW:
+        width = max(columns, 1)
+        size = max(size, _HEAD + _COLUMN * width + _CELL * rows * width)
+    padding = -size % STEP + size - _HEAD - len(content)
+    return b"".join((salt, len(content).to_bytes(8, "little"), content, bytes(padding)))
+
+
+def unsalted(raw: bytes, what: str) -> bytes:
+    """The content of such a file.
+
+    Args:
+        raw: As it was decrypted.
+        what: Name of its place and of the file, for the error.
+
+    Raises:
+        Rejected: It is none.
+    """
+    length = int.from_bytes(raw[SALT_BYTES:_HEAD], "little")
+    if len(raw) < _HEAD or length > len(raw) - _HEAD or raw[_HEAD + length :].strip(b"\0"):
+        raise Rejected("malformed", f"{what} is not salted and padded as it must be.")
+    return raw[_HEAD : _HEAD + length]
+
+
+def smallest_integers(values: np.ndarray, scratch: Scratch | None = None) -> pa.Array:
+    """Non-negative integers in the smallest unsigned type that holds them.
+
+    Args:
+        values: Integers, shape (n,).
+        scratch: Where those are that are more than it holds.
+    """
+    large = scratch is not None and not scratch.holds(len(values))
+    highest = lowest = 0
+    for rows in slices(len(values), BLOCK if large else max(len(values), 1)):
+        highest = int(values[rows].max(initial=highest))
+        lowest = int(values[rows].min(initial=lowest))
+        release_memory()
+    bits = next(bits for bits in (8, 16, 32, 64) if highest < 2**bits)
+    kind = np.dtype("int64" if lowest < 0 else f"uint{bits}")
+    if scratch is None or not large or values.dtype == kind:
+        return pa.array(values.astype(kind, copy=False))
+    narrow = scratch.zeros(len(values), kind)
+    for rows in slices(len(values)):
+        narrow[rows] = values[rows]
+        release_memory()
+    return pa.array(narrow)
+
+
+def integers(table: pa.Table, column: str) -> np.ndarray:
+    """A column of integers, int64, shape (n,)."""
+    return whole_numbers(table.column(column))
+
+
+def whole_numbers(column: pa.ChunkedArray) -> np.ndarray:
+    """Integers as they are in a table, int64, shape (n,)."""
+    return np.ascontiguousarray(pl.from_arrow(column).to_numpy(), dtype=np.int64)
+
+
+def narrow_integers(table: pa.Table, column: str) -> np.ndarray:
+    """A column of integers in the type that it is kept in, shape (n,): for tables of many rows."""
+    return np.asarray(table.column(column).to_numpy())

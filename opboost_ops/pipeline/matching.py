@@ -64,37 +64,6 @@ POINTS = "points"
 OWN = "own"
 
 
-def answered(federation: Federation) -> str:
-    """Disclosure of an answer to the label holder.
-
-    Args:
-        federation: The plan's.
-    """
-    return _ANSWERED_JOINTLY if federation.has_shares else _ANSWERED
-
-
-def sealed(federation: Federation) -> str:
-    """Disclosure of sealed rows to the label holder.
-
-    Args:
-        federation: The plan's.
-    """
-    return _SEALED.format("all feature holders have" if federation.has_shares else "the party has")
-
-
-def disclosures(federation: Federation) -> Iterator[tuple[str, str, str]]:
-    """From whom, to whom, and what.
-
-    Args:
-        federation: As declared.
-    """
-    owner = federation.label_holder
-    for holder in federation.feature_holders:
-        yield owner, holder, QUERY
-        yield holder, owner, answered(federation)
-        yield holder, owner, sealed(federation)
-
-
 @dataclass(frozen=True)
 class Session:
     """One party's side of one run's oblivious exchange.
@@ -342,3 +311,34 @@ def pair_keys(context: Context) -> dict[str, bytes]:
         place = f"{context.federation.name}/{context.run}/{context.plan}/{first}/{second}"
         by_holder[holder] = zero_shares.pair_key(keys.private.shared(public), place)
     return by_holder
+
+
+def answered(federation: Federation) -> str:
+    """Disclosure of an answer to the label holder.
+
+    Args:
+        federation: The plan's.
+    """
+    return _ANSWERED_JOINTLY if federation.has_shares else _ANSWERED
+
+
+def sealed(federation: Federation) -> str:
+    """Disclosure of sealed rows to the label holder.
+
+    Args:
+        federation: The plan's.
+    """
+    return _SEALED.format("all feature holders have" if federation.has_shares else "the party has")
+
+
+def disclosures(federation: Federation) -> Iterator[tuple[str, str, str]]:
+    """From whom, to whom, and what.
+
+    Args:
+        federation: As declared.
+    """
+    owner = federation.label_holder
+    for holder in federation.feature_holders:
+        yield owner, holder, QUERY
+        yield holder, owner, answered(federation)
+        yield holder, owner, sealed(federation)

@@ -31,45 +31,6 @@ PLAIN_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$"
 _PLAIN = re.compile(PLAIN_NAME)
 
 
-def identity_from(agreement: str, run: str) -> str:
-    """The identity of a store that begins with a run; it tells nothing but which run that was.
-
-    Args:
-        agreement: Digest of what the run's parties have agreed to, their keys among it.
-        run: The run's id.
-    """
-    return hashlib.sha256(f"{agreement}/{run}".encode()).hexdigest()[:32]
-
-
-def parsed(raw: bytes) -> str:
-    """The identity in a file.
-
-    Args:
-        raw: The file's content.
-
-    Raises:
-        ArtifactError: It is none.
-    """
-    text = raw[:MOST].decode("ascii", "replace").strip()
-    if not _FORM.fullmatch(text):
-        raise damaged()
-    return text
-
-
-def damaged() -> ArtifactError:
-    """The error of a reader that finds something else in its place."""
-    return ArtifactError(
-        f"The store's {IDENTITY} is damaged or was changed: it is not 32 hex digits.",
-        "See who may write there. Put it back from a copy, or remove it; then `opboost ledger "
-        "recover SITE --yes` writes the one that this party has pinned.",
-    )
-
-
-def contents(identity: str) -> bytes:
-    """The text of an identity's file."""
-    return f"{identity}\n".encode()
-
-
 def parts_of(reference: str) -> list[str]:
     """The folders of a place, outermost first.
 
@@ -180,3 +141,42 @@ def require_room(folder: Path, party: str, needed: int) -> None:
             "Free some, set keep_runs_days, or move home in site.yaml to a larger disk. Then "
             "clear this task: nothing was written.",
         )
+
+
+def identity_from(agreement: str, run: str) -> str:
+    """The identity of a store that begins with a run; it tells nothing but which run that was.
+
+    Args:
+        agreement: Digest of what the run's parties have agreed to, their keys among it.
+        run: The run's id.
+    """
+    return hashlib.sha256(f"{agreement}/{run}".encode()).hexdigest()[:32]
+
+
+def parsed(raw: bytes) -> str:
+    """The identity in a file.
+
+    Args:
+        raw: The file's content.
+
+    Raises:
+        ArtifactError: It is none.
+    """
+    text = raw[:MOST].decode("ascii", "replace").strip()
+    if not _FORM.fullmatch(text):
+        raise damaged()
+    return text
+
+
+def damaged() -> ArtifactError:
+    """The error of a reader that finds something else in its place."""
+    return ArtifactError(
+        f"The store's {IDENTITY} is damaged or was changed: it is not 32 hex digits.",
+        "See who may write there. Put it back from a copy, or remove it; then `opboost ledger "
+        "recover SITE --yes` writes the one that this party has pinned.",
+    )
+
+
+def contents(identity: str) -> bytes:
+    """The text of an identity's file."""
+    return f"{identity}\n".encode()

@@ -36,106 +36,6 @@ _LEAF = 20
 _GROUPS, _FOLDS = 5, 5
 
 
-def even_mixture(first: str, second: str) -> str:
-    """The even mixture: all trees of both, each leaf at half its value.
-
-    Raw scores are averaged: in regression the predictions, otherwise the log odds of the classes.
-
-    Args:
-        first: A LightGBM text model.
-        second: Another one of the same features and the same label.
-
-    Returns:
-        A LightGBM text model.
-
-    Raises:
-        ContractError: The models do not fit together.
-    """
-    import lightgbm
-
-    heads, trees, tails = zip(*(_parts(text) for text in (first, second)), strict=True)
-    if _kept(heads[0]) != _kept(heads[1]):
-        raise ContractError("Two models of different features or labels cannot be mixed.")
-    numbered = [
-        re.sub(r"\ATree=\d+", f"Tree={i}", _halved(tree))
-        for i, tree in enumerate([*trees[0], *trees[1]])
-    ]
-    text = "\n".join([heads[0].rstrip("\n"), "", *numbered, tails[0]])
-    # LightGBM writes it again, so that what it says of importances is of all trees.
-    written = lightgbm.Booster(model_str=text).model_to_string()
-    return TextModel.parse(written).without(LOCAL).text()
-
-
-def _parts(text: str) -> tuple[str, list[str], str]:
-    head, *rest = re.split(r"^(?=Tree=\d+$)", text, flags=re.MULTILINE)
-    if not rest:
-        raise ContractError("A model without trees cannot be mixed.")
-    last, mark, tail = rest[-1].partition("end of trees")
-    if not mark:
-        raise ContractError("This file is not a complete LightGBM text model.")
-    head = "\n".join(line for line in head.split("\n") if not line.startswith("tree_sizes="))
-    return head, [*rest[:-1], last], mark + tail
-
-
-def _kept(head: str) -> list[str]:
-    return [line for line in head.split("\n") if not line.startswith("feature_infos=")]
-
-
-def _halved(tree: str) -> str:
-    lines = tree.split("\n")
-    for i, line in enumerate(lines):
-        if line.startswith(_LEAVES):
-            key, _, values = line.partition("=")
-            lines[i] = f"{key}=" + " ".join(repr(float(v) * _HALF) for v in values.split())
-    return "\n".join(lines)
-
-
-def impute(classes: Classes, rows: Rows, draws: Draws, draw: int) -> dict[str, np.ndarray]:
-    """Draw the values behind all released cells, those of a row together.
-
-    First a class z from Pr[z | y, w, l], then each value from theta_z(x) K(x, y), in blocks.
-
-    Args:
-        classes: Of these rows.
-        rows: All of them.
-        draws: For the draws.
-        draw: Which of several imputations it is.
-
-    Returns:
-        Values from 0, int32, shape (n,), by column.
-    """
-    widest = max([len(classes.pi), *(len(law) for law in rows.laws.values())])
-    size = max(1, BLOCK // (4 * widest))
-    values = {name: np.empty(len(rows), dtype=np.int32) for name in rows.noisy}
-    for begin in range(0, len(rows), size):
-        end = min(begin + size, len(rows))
-        block = rows.at(slice(begin, end))
-        uniform = draws.uniform(f"{draw}/class", begin, end)
-        z = inverted(LatentRows(block, classes).responsibilities(classes).T, uniform)
-        if classes.fixed:
-            z += block.level * classes.possible
-        for name, outputs in block.noisy.items():
-            behind = classes.theta[name][:, z] * rows.laws[name][:, outputs]
-            place = draws.uniform(f"{draw}/{name}", begin, end)
-            values[name][begin:end] = inverted(behind, place)
-    return values
-
-
-def inverted(weights: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """One index a column, by the inverse of its distribution function.
-
-    Args:
-        weights: None negative, some positive in each column, shape (k, n).
-        uniform: A number in (0, 1) for each column, shape (n,).
-
-    Returns:
-        int64, shape (n,).
-    """
-    steps = weights.cumsum(axis=0)
-    below = uniform * steps[-1] > steps
-    return np.asarray(np.minimum(below.sum(axis=0), len(weights) - 1))
-
-
 @dataclass(frozen=True, eq=False)
 class Imputed:
     """Imputations one below the other.
@@ -285,3 +185,103 @@ def _groups(
         classes, codes = np.unique(predictions.argmax(axis=1), return_inverse=True)
         return codes.reshape(-1), len(classes)
     return quantile_levels(predictions, _GROUPS)
+
+
+def even_mixture(first: str, second: str) -> str:
+    """The even mixture: all trees of both, each leaf at half its value.
+
+    Raw scores are averaged: in regression the predictions, otherwise the log odds of the classes.
+
+    Args:
+        first: A LightGBM text model.
+        second: Another one of the same features and the same label.
+
+    Returns:
+        A LightGBM text model.
+
+    Raises:
+        ContractError: The models do not fit together.
+    """
+    import lightgbm
+
+    heads, trees, tails = zip(*(_parts(text) for text in (first, second)), strict=True)
+    if _kept(heads[0]) != _kept(heads[1]):
+        raise ContractError("Two models of different features or labels cannot be mixed.")
+    numbered = [
+        re.sub(r"\ATree=\d+", f"Tree={i}", _halved(tree))
+        for i, tree in enumerate([*trees[0], *trees[1]])
+    ]
+    text = "\n".join([heads[0].rstrip("\n"), "", *numbered, tails[0]])
+    # LightGBM writes it again, so that what it says of importances is of all trees.
+    written = lightgbm.Booster(model_str=text).model_to_string()
+    return TextModel.parse(written).without(LOCAL).text()
+
+
+def _parts(text: str) -> tuple[str, list[str], str]:
+    head, *rest = re.split(r"^(?=Tree=\d+$)", text, flags=re.MULTILINE)
+    if not rest:
+        raise ContractError("A model without trees cannot be mixed.")
+    last, mark, tail = rest[-1].partition("end of trees")
+    if not mark:
+        raise ContractError("This file is not a complete LightGBM text model.")
+    head = "\n".join(line for line in head.split("\n") if not line.startswith("tree_sizes="))
+    return head, [*rest[:-1], last], mark + tail
+
+
+def _kept(head: str) -> list[str]:
+    return [line for line in head.split("\n") if not line.startswith("feature_infos=")]
+
+
+def _halved(tree: str) -> str:
+    lines = tree.split("\n")
+    for i, line in enumerate(lines):
+        if line.startswith(_LEAVES):
+            key, _, values = line.partition("=")
+            lines[i] = f"{key}=" + " ".join(repr(float(v) * _HALF) for v in values.split())
+    return "\n".join(lines)
+
+
+def impute(classes: Classes, rows: Rows, draws: Draws, draw: int) -> dict[str, np.ndarray]:
+    """Draw the values behind all released cells, those of a row together.
+
+    First a class z from Pr[z | y, w, l], then each value from theta_z(x) K(x, y), in blocks.
+
+    Args:
+        classes: Of these rows.
+        rows: All of them.
+        draws: For the draws.
+        draw: Which of several imputations it is.
+
+    Returns:
+        Values from 0, int32, shape (n,), by column.
+    """
+    widest = max([len(classes.pi), *(len(law) for law in rows.laws.values())])
+    size = max(1, BLOCK // (4 * widest))
+    values = {name: np.empty(len(rows), dtype=np.int32) for name in rows.noisy}
+    for begin in range(0, len(rows), size):
+        end = min(begin + size, len(rows))
+        block = rows.at(slice(begin, end))
+        uniform = draws.uniform(f"{draw}/class", begin, end)
+        z = inverted(LatentRows(block, classes).responsibilities(classes).T, uniform)
+        if classes.fixed:
+            z += block.level * classes.possible
+        for name, outputs in block.noisy.items():
+            behind = classes.theta[name][:, z] * rows.laws[name][:, outputs]
+            place = draws.uniform(f"{draw}/{name}", begin, end)
+            values[name][begin:end] = inverted(behind, place)
+    return values
+
+
+def inverted(weights: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """One index a column, by the inverse of its distribution function.
+
+    Args:
+        weights: None negative, some positive in each column, shape (k, n).
+        uniform: A number in (0, 1) for each column, shape (n,).
+
+    Returns:
+        int64, shape (n,).
+    """
+    steps = weights.cumsum(axis=0)
+    below = uniform * steps[-1] > steps
+    return np.asarray(np.minimum(below.sum(axis=0), len(weights) - 1))

@@ -28,38 +28,6 @@ _ERRORS = 2.0
 _LEAST = 0.05
 
 
-def counted(codes: np.ndarray, size: int, groups: np.ndarray, count: int) -> np.ndarray:
-    """How often each code is in each group, float64, shape (size, count).
-
-    Args:
-        codes: From 0, shape (n,).
-        size: How many codes there are.
-        groups: From 0, shape (n,).
-        count: How many groups there are.
-    """
-    counts = np.bincount(codes * count + groups, minlength=size * count)
-    return counts.reshape(size, count).astype(float)
-
-
-def shares(counts: np.ndarray, law: np.ndarray) -> np.ndarray:
-    """The likeliest shares of the values behind released ones, by expectation maximisation.
-
-    Args:
-        counts: How often each output was released, shape (m,), or (m, groups) for each group.
-        law: Pr[output | value], shape (k, m).
-
-    Returns:
-        Shares, float64, shape (k,) or (k, groups); even ones of a group without rows.
-    """
-    total = counts.sum(axis=0)
-    observed = np.where(total > 0, counts, law.mean(axis=0).reshape(-1, *[1] * (counts.ndim - 1)))
-    observed = observed / observed.sum(axis=0)
-    estimate = np.full((len(law), *counts.shape[1:]), 1 / len(law))
-    for _ in range(_STEPS):
-        estimate = estimate * (law @ (observed / (law.T @ estimate)))
-    return estimate
-
-
 @dataclass(frozen=True)
 class Start:
     """One of the grid.
@@ -274,3 +242,35 @@ def _fitted(start: Start, data: Rows, steps: int, draws: Draws) -> Classes:
     for _ in range(steps):
         classes = latent.step(classes, smoothing)
     return classes
+
+
+def counted(codes: np.ndarray, size: int, groups: np.ndarray, count: int) -> np.ndarray:
+    """How often each code is in each group, float64, shape (size, count).
+
+    Args:
+        codes: From 0, shape (n,).
+        size: How many codes there are.
+        groups: From 0, shape (n,).
+        count: How many groups there are.
+    """
+    counts = np.bincount(codes * count + groups, minlength=size * count)
+    return counts.reshape(size, count).astype(float)
+
+
+def shares(counts: np.ndarray, law: np.ndarray) -> np.ndarray:
+    """The likeliest shares of the values behind released ones, by expectation maximisation.
+
+    Args:
+        counts: How often each output was released, shape (m,), or (m, groups) for each group.
+        law: Pr[output | value], shape (k, m).
+
+    Returns:
+        Shares, float64, shape (k,) or (k, groups); even ones of a group without rows.
+    """
+    total = counts.sum(axis=0)
+    observed = np.where(total > 0, counts, law.mean(axis=0).reshape(-1, *[1] * (counts.ndim - 1)))
+    observed = observed / observed.sum(axis=0)
+    estimate = np.full((len(law), *counts.shape[1:]), 1 / len(law))
+    for _ in range(_STEPS):
+        estimate = estimate * (law @ (observed / (law.T @ estimate)))
+    return estimate

@@ -43,69 +43,6 @@ _SIGNAL = 0.3
 TREES, DEPTH, RATE = 400, 6, 0.15
 
 
-def grow(
-    codes: np.ndarray, gradients: np.ndarray, candidates: Candidates, spend: Fraction, depth: int
-) -> Tree:
-    """Draw a tree.
-
-    Args:
-        codes: Of all training rows, shape (n, features), a column after the other in memory.
-        gradients: Theirs, int64, shape (n,), none beyond `GRADIENT_UNITS`.
-        candidates: What splits are drawn from.
-        spend: The tree's epsilon.
-        depth: Every leaf has this depth.
-    """
-    rows = np.arange(len(codes))
-    node = np.zeros(len(codes), dtype=np.int64)
-    splits: list[int] = []
-    for level in range(depth):
-        splits += drawn(2**level, candidates)
-        node = below(node, splits, codes, rows, candidates)
-    place, leaves = node - (2**depth - 1), 2**depth
-    # Sums of integers of 11 bits are exact in floats far beyond any number of rows.
-    sums = np.bincount(place, gradients.astype(np.float64), minlength=leaves).astype(np.int64)
-    counts = np.bincount(place, minlength=leaves)
-    noisy_sums = noise.laplace(sums.tolist(), GRADIENT_UNITS, spend * SUMS)
-    noisy_counts = noise.laplace(counts.tolist(), 1, spend * (1 - SUMS))
-    return Tree(tuple(splits), values(noisy_sums, noisy_counts, spend))
-
-
-def drawn(nodes: int, candidates: Candidates) -> list[int]:
-    """Splits of a depth: each feature as likely as any other, and each of its candidates.
-
-    Args:
-        nodes: How many.
-        candidates: What is drawn from.
-    """
-    splits = []
-    for feature in _even(nodes, len(candidates.names)):
-        mine = np.flatnonzero(candidates.feature == feature)
-        splits.append(int(mine[_even(1, len(mine))[0]]))
-    return splits
-
-
-def _even(draws: int, size: int) -> np.ndarray:
-    # The exponential mechanism at equal scores: a uniform draw.
-    return noise.choose(np.zeros((draws, size), dtype=np.int64), Fraction(1))
-
-
-def values(sums: Sequence[int], counts: Sequence[int], spend: Fraction) -> tuple[int, ...]:
-    """Leaf values, from noisy numbers alone.
-
-    Args:
-        sums: Of gradients, in gradient units.
-        counts: Of rows.
-        spend: The tree's epsilon.
-
-    Returns:
-        In leaf units, between -1 and 1.
-    """
-    variance = 2 / float(spend * SUMS) ** 2
-    rows = np.maximum(np.array(counts, dtype=np.float64), 1.0)
-    raw = -np.array(sums) / GRADIENT_UNITS * rows / (rows**2 + variance / _SIGNAL**2)
-    return tuple(int(v) for v in np.rint(np.clip(raw, -1.0, 1.0) * LEAF_UNITS))
-
-
 def noise_of(parameters: Parameters) -> SumNoise | None:
     """The noise of a training, and what it costs; None for epsilon alone.
 
@@ -186,3 +123,66 @@ def _leaves(
     exact = leaf_sums(score, target, place, leaves, sums)
     noisy = exact + noise.skellam(2 * leaves, sums.noise.means["trees"])
     return leaf_values(noisy, sums, sums.noise.deviation("trees", 1))
+
+
+def grow(
+    codes: np.ndarray, gradients: np.ndarray, candidates: Candidates, spend: Fraction, depth: int
+) -> Tree:
+    """Draw a tree.
+
+    Args:
+        codes: Of all training rows, shape (n, features), a column after the other in memory.
+        gradients: Theirs, int64, shape (n,), none beyond `GRADIENT_UNITS`.
+        candidates: What splits are drawn from.
+        spend: The tree's epsilon.
+        depth: Every leaf has this depth.
+    """
+    rows = np.arange(len(codes))
+    node = np.zeros(len(codes), dtype=np.int64)
+    splits: list[int] = []
+    for level in range(depth):
+        splits += drawn(2**level, candidates)
+        node = below(node, splits, codes, rows, candidates)
+    place, leaves = node - (2**depth - 1), 2**depth
+    # Sums of integers of 11 bits are exact in floats far beyond any number of rows.
+    sums = np.bincount(place, gradients.astype(np.float64), minlength=leaves).astype(np.int64)
+    counts = np.bincount(place, minlength=leaves)
+    noisy_sums = noise.laplace(sums.tolist(), GRADIENT_UNITS, spend * SUMS)
+    noisy_counts = noise.laplace(counts.tolist(), 1, spend * (1 - SUMS))
+    return Tree(tuple(splits), values(noisy_sums, noisy_counts, spend))
+
+
+def drawn(nodes: int, candidates: Candidates) -> list[int]:
+    """Splits of a depth: each feature as likely as any other, and each of its candidates.
+
+    Args:
+        nodes: How many.
+        candidates: What is drawn from.
+    """
+    splits = []
+    for feature in _even(nodes, len(candidates.names)):
+        mine = np.flatnonzero(candidates.feature == feature)
+        splits.append(int(mine[_even(1, len(mine))[0]]))
+    return splits
+
+
+def _even(draws: int, size: int) -> np.ndarray:
+    # The exponential mechanism at equal scores: a uniform draw.
+    return noise.choose(np.zeros((draws, size), dtype=np.int64), Fraction(1))
+
+
+def values(sums: Sequence[int], counts: Sequence[int], spend: Fraction) -> tuple[int, ...]:
+    """Leaf values, from noisy numbers alone.
+
+    Args:
+        sums: Of gradients, in gradient units.
+        counts: Of rows.
+        spend: The tree's epsilon.
+
+    Returns:
+        In leaf units, between -1 and 1.
+    """
+    variance = 2 / float(spend * SUMS) ** 2
+    rows = np.maximum(np.array(counts, dtype=np.float64), 1.0)
+    raw = -np.array(sums) / GRADIENT_UNITS * rows / (rows**2 + variance / _SIGNAL**2)
+    return tuple(int(v) for v in np.rint(np.clip(raw, -1.0, 1.0) * LEAF_UNITS))

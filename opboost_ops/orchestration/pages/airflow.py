@@ -47,41 +47,6 @@ BUSY = ("running", "queued", "up_for_retry", "up_for_reschedule", "restarting", 
 ENDED = ("success", "skipped", "failed", "upstream_failed", "removed")
 
 
-def aware(moment: datetime) -> datetime:
-    """A time of a database that knows no zones, as UTC.
-
-    Args:
-        moment: The time.
-    """
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def utc(moment: datetime | None) -> datetime | None:
-    """A time of the database, if there is one.
-
-    Args:
-        moment: The time.
-    """
-    return None if moment is None else aware(moment)
-
-
-def answer_of(ask: Callable[[Any], _Found], nothing: _Found) -> _Found:
-    """Ask Airflow's database.
-
-    Args:
-        ask: Asks it, in a session.
-        nothing: What is known where there is no database, or it cannot be read.
-    """
-    from opboost_ops.orchestration.pages.airflow_tables import create_session
-
-    try:
-        with create_session() as session:
-            return ask(session)
-    except Exception:
-        # Without a database of Airflow's the pages show what the parties have.
-        return nothing
-
-
 @dataclass(frozen=True)
 class AirflowRun:
     """One run of a DAG.
@@ -378,3 +343,38 @@ def _query(dags: list[str]) -> Any:
 def _seen(row: Any) -> AirflowRun:
     dag, run, state, *times = row
     return AirflowRun(dag, run, str(getattr(state, "value", state) or ""), *map(utc, times))
+
+
+def aware(moment: datetime) -> datetime:
+    """A time of a database that knows no zones, as UTC.
+
+    Args:
+        moment: The time.
+    """
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def utc(moment: datetime | None) -> datetime | None:
+    """A time of the database, if there is one.
+
+    Args:
+        moment: The time.
+    """
+    return None if moment is None else aware(moment)
+
+
+def answer_of(ask: Callable[[Any], _Found], nothing: _Found) -> _Found:
+    """Ask Airflow's database.
+
+    Args:
+        ask: Asks it, in a session.
+        nothing: What is known where there is no database, or it cannot be read.
+    """
+    from opboost_ops.orchestration.pages.airflow_tables import create_session
+
+    try:
+        with create_session() as session:
+            return ask(session)
+    except Exception:
+        # Without a database of Airflow's the pages show what the parties have.
+        return nothing

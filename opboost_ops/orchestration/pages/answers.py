@@ -38,6 +38,38 @@ PAGES = (
 )
 
 
+def answer(request: Request, page: Page) -> Response:
+    """A page, or one of its tables as CSV: ``csv`` in the address names party and table.
+
+    Args:
+        request: The request.
+        page: The page.
+
+    Raises:
+        HTTPException: 404, there is no such table.
+    """
+    base = request.scope.get("root_path", "")
+    path = request.scope["path"].removeprefix(base).strip("/")
+    query = {k: v for k, v in request.query_params.items() if v}
+    if csv := query.pop("csv", ""):
+        return _download(path, [*page.parts, Section("", tuple(page.top))], csv)
+    deployed, about = bool(parties()), ABOUT[path.split("/")[0]]
+    context = {"base": base, "query": query, "pages": PAGES, "deployed": deployed, "about": about}
+    return HTMLResponse(page_html(page, path=path, **context))
+
+
+def _download(path: str, sections: Sequence[Section], csv: str) -> Response:
+    party, _, name = csv.partition(".")
+    for section in sections:
+        for block in tables(section.blocks):
+            if (section.party, block.name) == (party, name):
+                file = f"opboost-{path.split('/')[0]}-{party}-{name}.csv"
+                disposition = {"Content-Disposition": f'attachment; filename="{file}"'}
+                text = table_csv(block)
+                return Response(text, media_type="text/csv; charset=utf-8", headers=disposition)
+    raise HTTPException(404)
+
+
 @lru_cache(maxsize=64)
 def document(name: str) -> tuple[str, str] | None:
     """A document's title and its HTML, in which links lead to documents alone.
@@ -76,35 +108,3 @@ def _within(token: Token) -> Token:
         elif not to.startswith("#"):
             token.attrs = {}
     return token
-
-
-def answer(request: Request, page: Page) -> Response:
-    """A page, or one of its tables as CSV: ``csv`` in the address names party and table.
-
-    Args:
-        request: The request.
-        page: The page.
-
-    Raises:
-        HTTPException: 404, there is no such table.
-    """
-    base = request.scope.get("root_path", "")
-    path = request.scope["path"].removeprefix(base).strip("/")
-    query = {k: v for k, v in request.query_params.items() if v}
-    if csv := query.pop("csv", ""):
-        return _download(path, [*page.parts, Section("", tuple(page.top))], csv)
-    deployed, about = bool(parties()), ABOUT[path.split("/")[0]]
-    context = {"base": base, "query": query, "pages": PAGES, "deployed": deployed, "about": about}
-    return HTMLResponse(page_html(page, path=path, **context))
-
-
-def _download(path: str, sections: Sequence[Section], csv: str) -> Response:
-    party, _, name = csv.partition(".")
-    for section in sections:
-        for block in tables(section.blocks):
-            if (section.party, block.name) == (party, name):
-                file = f"opboost-{path.split('/')[0]}-{party}-{name}.csv"
-                disposition = {"Content-Disposition": f'attachment; filename="{file}"'}
-                text = table_csv(block)
-                return Response(text, media_type="text/csv; charset=utf-8", headers=disposition)
-    raise HTTPException(404)

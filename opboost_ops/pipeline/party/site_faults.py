@@ -50,60 +50,6 @@ Parties = Mapping[str, tuple[Context, Path]]
 MadePeople = dict[str, dict[Purpose, Mapping[str, Any]]]
 
 
-def ahead(party: Publisher, federation: Federation) -> Iterator[str]:
-    """Names of notices, from public facts alone.
-
-    Args:
-        party: Who looks ahead.
-        federation: The plan's.
-    """
-    if releases_left(party, federation) == 0:
-        yield "budget_low"
-    today = clock.today()
-    last = last_day(party, federation)
-    if last is not None and last - today <= timedelta(days=_DAYS):
-        yield "key_expires"
-
-
-def releases_left(party: Publisher, federation: Federation) -> int | None:
-    """How many more yearly releases fit into the first budget to end.
-
-    None where no feature with a budget has ``refresh: yearly``: no other release opens by itself.
-
-    Args:
-        party: Whose.
-        federation: The plan's.
-    """
-    declared = declarations(federation, party.name, party.policy, party.site).values()
-    with open_state(party.site) as state:
-        spent = state.releases.spent()
-    left = [
-        max(0, int((Fraction(budget) - spent.get(yearly.column, Fraction(0))) // yearly.loss))
-        for yearly in declared
-        if yearly.refresh == "yearly" and yearly.loss
-        if (budget := budget_of(party.policy, yearly.column)) is not None
-    ]
-    return min(left, default=None)
-
-
-def last_day(party: Publisher, federation: Federation) -> date | None:
-    """The last day on which a party can sign with a key that it has; None if there is none.
-
-    Args:
-        party: Whose.
-        federation: The plan's.
-    """
-    spec = federation.parties[party.name]
-    dates: list[date] = []
-    own_keys = [signer.public for signer in each(party.site.signing_key, Signer.from_file)]
-    if spec.signing_key in own_keys:
-        if spec.signing_key_expires is None:
-            return None
-        dates.append(spec.signing_key_expires)
-    dates += [f.until for f in spec.former_keys if f.use == "signing" and f.key in own_keys]
-    return max(dates, default=None)
-
-
 def site_faults(
     file: Path, federation: Federation
 ) -> tuple[list[Fault], dict[str, tuple[Context, Path]], MadePeople]:
@@ -375,3 +321,57 @@ def _too_many_queries(purpose: Purpose, read: Sequence[Context]) -> list[Fault]:
                 where = f"{context.party}/policy.yaml:alignment.{name}"
                 faults.append(Fault(where, problem, "raise it, or narrow that table"))
     return faults
+
+
+def ahead(party: Publisher, federation: Federation) -> Iterator[str]:
+    """Names of notices, from public facts alone.
+
+    Args:
+        party: Who looks ahead.
+        federation: The plan's.
+    """
+    if releases_left(party, federation) == 0:
+        yield "budget_low"
+    today = clock.today()
+    last = last_day(party, federation)
+    if last is not None and last - today <= timedelta(days=_DAYS):
+        yield "key_expires"
+
+
+def releases_left(party: Publisher, federation: Federation) -> int | None:
+    """How many more yearly releases fit into the first budget to end.
+
+    None where no feature with a budget has ``refresh: yearly``: no other release opens by itself.
+
+    Args:
+        party: Whose.
+        federation: The plan's.
+    """
+    declared = declarations(federation, party.name, party.policy, party.site).values()
+    with open_state(party.site) as state:
+        spent = state.releases.spent()
+    left = [
+        max(0, int((Fraction(budget) - spent.get(yearly.column, Fraction(0))) // yearly.loss))
+        for yearly in declared
+        if yearly.refresh == "yearly" and yearly.loss
+        if (budget := budget_of(party.policy, yearly.column)) is not None
+    ]
+    return min(left, default=None)
+
+
+def last_day(party: Publisher, federation: Federation) -> date | None:
+    """The last day on which a party can sign with a key that it has; None if there is none.
+
+    Args:
+        party: Whose.
+        federation: The plan's.
+    """
+    spec = federation.parties[party.name]
+    dates: list[date] = []
+    own_keys = [signer.public for signer in each(party.site.signing_key, Signer.from_file)]
+    if spec.signing_key in own_keys:
+        if spec.signing_key_expires is None:
+            return None
+        dates.append(spec.signing_key_expires)
+    dates += [f.until for f in spec.former_keys if f.use == "signing" and f.key in own_keys]
+    return max(dates, default=None)

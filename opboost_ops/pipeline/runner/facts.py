@@ -47,52 +47,6 @@ ADDED = {RELEASES: False, CHAMPION: False, BYTES: True}
 FOLDER = "timings"
 
 
-def artifact_sizes(site: Path, federation: str, run: str) -> dict[str, Any]:
-    """Bytes that crossed the exchange in a run, manifests and signatures included.
-
-    Args:
-        site: The label holder's ``site.yaml``.
-        federation: Name of the federation.
-        run: A finished run.
-
-    Returns:
-        Bytes by artifact; ``feature_holders_total`` (training releases and split answers);
-        ``align``, and routes of held-out rows, ``holdout``, apart; ``ranks_entropy``, the entropy
-        of the ranks in bytes, and ``ranked``, how many columns of ranks there are.
-    """
-    own = load_site(site)
-    store = open_store(own.store)
-    result: dict[str, Any] = {"artifacts": {}}
-    totals = {"feature_holders_total": 0, "align": 0, "holdout": 0}
-    for place in store.list(f"{federation}/{run}"):
-        artifact = read_artifact(store, place)
-        result["artifacts"]["/".join(place.split("/")[2:])] = artifact.size
-        if total := KINDS[artifact.manifest.kind].total:
-            totals[total] += artifact.size
-    # In the store they may be encrypted; the label holder's frame holds them as they were sent.
-    home = Home(own.home / federation / run)
-    frame = home.table("frame")
-    entropy = sum(
-        _entropy(frame.column(name).drop_null().to_numpy()) for name in home.json("frame")["ranked"]
-    )
-    ranked = len(home.json("frame")["ranked"])
-    return {**result, **totals, "ranks_entropy": round(entropy, 1), "ranked": ranked}
-
-
-def _entropy(values: np.ndarray) -> float:
-    counts = np.bincount(values)
-    counts = counts[counts > 0]
-    shares = counts / counts.sum()
-    return float(-(counts * np.log2(shares)).sum() / 8)
-
-
-def read_artifact(store: Store, place: str) -> Artifact:
-    """An artifact as it lies in the store, unverified: for reports alone."""
-    files = store.get(place)
-    assert files is not None
-    return Artifact(parse_manifest(files["manifest.json"], place), files)
-
-
 def tell(fact: Tell, party: Publisher, federation: Federation, stage: str, published: int) -> None:
     """Tell what there is to tell after a stage; that it cannot be told does not undo the stage.
 
@@ -168,3 +122,49 @@ def spent_by(site_file: Path, federation: str, run: str) -> dict[str, dict[str, 
     """
     folder = load_site(site_file).home / federation / run / FOLDER
     return {path.stem: json.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))}
+
+
+def artifact_sizes(site: Path, federation: str, run: str) -> dict[str, Any]:
+    """Bytes that crossed the exchange in a run, manifests and signatures included.
+
+    Args:
+        site: The label holder's ``site.yaml``.
+        federation: Name of the federation.
+        run: A finished run.
+
+    Returns:
+        Bytes by artifact; ``feature_holders_total`` (training releases and split answers);
+        ``align``, and routes of held-out rows, ``holdout``, apart; ``ranks_entropy``, the entropy
+        of the ranks in bytes, and ``ranked``, how many columns of ranks there are.
+    """
+    own = load_site(site)
+    store = open_store(own.store)
+    result: dict[str, Any] = {"artifacts": {}}
+    totals = {"feature_holders_total": 0, "align": 0, "holdout": 0}
+    for place in store.list(f"{federation}/{run}"):
+        artifact = read_artifact(store, place)
+        result["artifacts"]["/".join(place.split("/")[2:])] = artifact.size
+        if total := KINDS[artifact.manifest.kind].total:
+            totals[total] += artifact.size
+    # In the store they may be encrypted; the label holder's frame holds them as they were sent.
+    home = Home(own.home / federation / run)
+    frame = home.table("frame")
+    entropy = sum(
+        _entropy(frame.column(name).drop_null().to_numpy()) for name in home.json("frame")["ranked"]
+    )
+    ranked = len(home.json("frame")["ranked"])
+    return {**result, **totals, "ranks_entropy": round(entropy, 1), "ranked": ranked}
+
+
+def _entropy(values: np.ndarray) -> float:
+    counts = np.bincount(values)
+    counts = counts[counts > 0]
+    shares = counts / counts.sum()
+    return float(-(counts * np.log2(shares)).sum() / 8)
+
+
+def read_artifact(store: Store, place: str) -> Artifact:
+    """An artifact as it lies in the store, unverified: for reports alone."""
+    files = store.get(place)
+    assert files is not None
+    return Artifact(parse_manifest(files["manifest.json"], place), files)
