@@ -220,7 +220,7 @@ def declared(epsilon: float) -> dict[str, dict[str, Any]]:
 
 def write_results(results: Path, tables: Path, epsilon: float) -> None:
     """Build a site of this tree, do all runs, and write their results in forms of no tree."""
-    from opboost_ops.api import party as ledger
+    from opboost_ops.api import ledger
     from opboost_ops.config.loading import load_federation
     from opboost_ops.pipeline.party.inbox import Run
     from opboost_ops.pipeline.party.party_sites import site_files

@@ -47,7 +47,7 @@ _COMMANDS: Mapping[str, Callable[..., None]] = {
     "leakage": simulate.leakage_command,
     "verify": exchange.verify_command,
     "edges": plan.edges_command,
-    "forget": ledger.command,
+    "forget": ledger.forget_command,
     "backup": backup.backup,
     "restore": backup.restore,
     "demo": airflow.demo,
@@ -77,12 +77,12 @@ def _commands(
 for _name, _command in _COMMANDS.items():
     app.command(_name, cls=agree.YesWithDigest if _name == "agree" else None)(_command)
 for _name, _group in {
-    "ledger": ledger.app,
+    "ledger": ledger.ledger_app,
     "models": models.models_app,
     "keys": init.keys_app,
     "audit": exchange.audit_app,
     "store": exchange.store_app,
-    "airflow": airflow.app,
+    "airflow": airflow.airflow_app,
 }.items():
     app.add_typer(_group, name=_name)
 

@@ -87,7 +87,7 @@ def agree_command(
 
     Reads only the party's own files and the federation file.
     """
-    if federation is None and (members := _beside(site)):
+    if federation is None and (members := _sites_beside(site)):
         if as_json or html or withdraw is not None:
             options = "--json, --html and --withdraw"
             raise ConfigError(f"{options} are for one party.", "Name its folder.")
@@ -113,7 +113,7 @@ def agree_command(
     if federation is None:
         if yes or digest or keep_version or html:
             raise ConfigError("--yes and --html need a federation file.", "Nothing was agreed to.")
-        _list(agreements_of(mine), as_json)
+        _list_agreements(agreements_of(mine), as_json)
         return
     consent = api.agree(site, federation)
     declared, current, sheet = consent.federation, consent.digest, consent.sheet
@@ -143,7 +143,7 @@ def agree_command(
               f"{newest.at}, {current}.")  # fmt: skip
         _show_queries(mine, consent)
         return
-    _show(consent, agreements)
+    _show_sheet(consent, agreements)
     _show_queries(mine, consent)
     _show_retired(mine, declared, keep_version or [])
     print(f"Digest: {current}")
@@ -163,7 +163,7 @@ def agree_command(
     print(f"{mine.party} agrees: number {record.number}, {record.at}.")
 
 
-def _beside(folder: Path) -> list[tuple[Path, Path]]:
+def _sites_beside(folder: Path) -> list[tuple[Path, Path]]:
     """Folders of the parties that are beside a federation file, each with that file."""
     from opboost_ops.config.loading import load_federation
     from opboost_ops.pipeline.party.party_sites import federation_file, site_files
@@ -184,7 +184,7 @@ def _withdraw(site: "Site", number: int) -> None:
         )
 
 
-def _list(agreements: "Agreements", as_json: bool) -> None:
+def _list_agreements(agreements: "Agreements", as_json: bool) -> None:
     if as_json:
         lines = [a.model_dump(mode="json", exclude={"content"}) for a in agreements.agreements]
         print(json.dumps({"party": agreements.party, "agreements": lines}))
@@ -247,7 +247,7 @@ def _require_made_up(mine: "Site", folder: Path) -> None:
     )
 
 
-def _show(consent: "Consent", agreements: "Agreements") -> None:
+def _show_sheet(consent: "Consent", agreements: "Agreements") -> None:
     from opboost_ops.cli.output import print_blocks, print_line
     from opboost_ops.config.public_keys import fingerprint
     from opboost_ops.errors import OpBoostError
@@ -327,7 +327,7 @@ def approve_command(
 
 def stop(site: SiteFolder, federation: FederationName, because: Because) -> None:
     """Stop taking part in a federation's runs, including the current one, until `resume`."""
-    party = _do(site, federation, "stop", because)
+    party = _change_participation(site, federation, "stop", because)
     print(
         f"{party} takes part in no run of {federation} from now on; others see that it refuses. "
         f'`opboost resume {quote(str(site))} {federation} --because "..."` ends that.'
@@ -336,14 +336,16 @@ def stop(site: SiteFolder, federation: FederationName, because: Because) -> None
 
 def resume(site: SiteFolder, federation: FederationName, because: Because) -> None:
     """Take part in a federation's runs again."""
-    party = _do(site, federation, "resume", because)
+    party = _change_participation(site, federation, "resume", because)
     print(
         f"{party} takes part in runs of {federation} again. Where its DAGs were paused in "
         "Airflow, let them go on there."
     )
 
 
-def _do(site: Path, federation: str, act: Literal["stop", "resume"], because: str) -> str:
+def _change_participation(
+    site: Path, federation: str, act: Literal["stop", "resume"], because: str
+) -> str:
     import getpass
 
     from opboost_ops.config.loading import load_site

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from opboost_ops.pipeline.runner.local import Finished
 
 
-app = typer.Typer(help="Install into an existing Airflow.", no_args_is_help=True)
+airflow_app = typer.Typer(help="Install into an existing Airflow.", no_args_is_help=True)
 
 Dataset = Annotated[str, typer.Option(help="credit (generated), or a public table such as adult.")]
 Work = Annotated[Path, typer.Option(help="Folder for Airflow's and the parties' files.")]
@@ -31,7 +31,7 @@ _SECONDS_A_LOOK = 0.9
 _WORK = Path(".opboost")
 
 
-@app.command("check")
+@airflow_app.command("check")
 def check() -> None:
     """Check this Airflow, and print a fix for each problem.
 
@@ -52,7 +52,7 @@ def check() -> None:
     print("Nothing blocks runs in this Airflow.")
 
 
-@app.command("install")
+@airflow_app.command("install")
 def install(
     airflow_home: Annotated[Path, typer.Argument(help="The AIRFLOW_HOME.")],
     federation: FederationFile,
@@ -110,18 +110,18 @@ def demo(dataset: Dataset = "credit", work: Work = _WORK) -> None:
     federation = load_federation(file)
     dag = f"{federation.name}_train"
     console.print(f"Starting Airflow in {work / 'airflow'} ...")
-    with Standalone(work / "airflow", file.parent, _sites(file)) as airflow:
+    with Standalone(work / "airflow", file.parent, _site_files(file)) as airflow:
         client = airflow.client()
         _until_known(airflow, client, dag)
         up = time.monotonic()
-        before = _runs(client, f"{federation.name}_score")
+        before = _run_ids(client, f"{federation.name}_score")
         console.print(f"Airflow runs at {airflow.url}; {dag} is triggered.")
         with Progress() as progress:
             finished = follow(airflow, client, file, progress)
         ended = time.monotonic()
         with ThreadPoolExecutor(1) as pool:
             # Metrics of clear rows are computed while new rows are scored.
-            result = pool.submit(_result, file, finished)
+            result = pool.submit(_run_result, file, finished)
             scoring = _scoring_run(airflow, client, file, finished, before)
             scores = None
             if scoring:
@@ -146,7 +146,7 @@ def demo(dataset: Dataset = "credit", work: Work = _WORK) -> None:
     )
 
 
-def _result(file: Path, finished: "Finished") -> dict[str, Any]:
+def _run_result(file: Path, finished: "Finished") -> dict[str, Any]:
     from opboost_ops.api.runs import run_document
 
     return run_document(file, finished, experiment=True)
@@ -193,7 +193,7 @@ def ui(
     console = Console(stderr=True)
     if federations is None:
         file = workspace(dataset, work)
-        folder, sites, parties = file.parent, _sites(file), None
+        folder, sites, parties = file.parent, _site_files(file), None
     else:
         folder, sites = federations, {party: site_file(party) for party in known()}
         parties = names_in(os.environ.get("OPBOOST_PARTIES"))
@@ -245,16 +245,16 @@ def _scoring_run(
     from opboost_ops.config.loading import load_site
 
     owner, name = trained.federation.label_holder, trained.federation.name
-    table = load_site(_sites(file)[owner]).tables[name].score
+    table = load_site(_site_files(file)[owner]).tables[name].score
     if table is None or "announce_champion" not in trained.summaries[owner]:
         return ""
-    while not (started := _runs(client, f"{name}_score") - before):
+    while not (started := _run_ids(client, f"{name}_score") - before):
         airflow.check()
         time.sleep(0.2)
     return started.pop()
 
 
-def _runs(client: "Client", dag: str) -> set[str]:
+def _run_ids(client: "Client", dag: str) -> set[str]:
     return {run["dag_run_id"] for run in client.get(f"dags/{dag}/dagRuns", limit=100)["dag_runs"]}
 
 
@@ -299,16 +299,16 @@ def follow(
             continue
         looked, tasks = time.monotonic(), client.tasks(dag, run)
         for task in sorted(tasks, key=lambda t: t["start_date"] or "~"):
-            _show(client, task, shown, finished, progress, purpose)
+            _show_task(client, task, shown, finished, progress, purpose)
         if state == "success":
             # The demo runs all parties, so it may read what no XCom holds.
             finished.read_homes(site_files(file, federation))
             return finished
         if state == "failed":
-            raise DemoError(_failure(client, dag, run, tasks))
+            raise DemoError(_failure_text(client, dag, run, tasks))
 
 
-def _show(
+def _show_task(
     client: "Client",
     task: dict[str, Any],
     shown: set[tuple[str, str]],
@@ -341,7 +341,7 @@ def _show(
         progress(party, dict(message))
 
 
-def _failure(client: "Client", dag: str, run: str, tasks: list[dict[str, Any]]) -> str:
+def _failure_text(client: "Client", dag: str, run: str, tasks: list[dict[str, Any]]) -> str:
     failed = [task for task in tasks if task["state"] == "failed"]
     lines = [f"{dag} failed."]
     for task in sorted(failed, key=lambda t: t["end_date"] or ""):
@@ -356,7 +356,7 @@ def _until_known(airflow: "Standalone", client: "Client", dag: str) -> None:
         time.sleep(0.2)
 
 
-def _sites(file: Path) -> dict[str, Path]:
+def _site_files(file: Path) -> dict[str, Path]:
     from opboost_ops.config.loading import load_federation
 
     parties = load_federation(file).parties

@@ -24,7 +24,7 @@ audit_app = typer.Typer(help="Show a party's audit log.", no_args_is_help=True)
 
 
 @store_app.command("list")
-def list_(
+def list_artifacts(
     site: SiteFolder,
     as_json: AsJson = False,
 ) -> None:
@@ -79,7 +79,7 @@ def gc(
         days = datetime.timedelta(declared.keep_runs_days)
         before = datetime.datetime.now(datetime.UTC) - days
         with open_state(declared) as state:
-            runs = _retire(declared, store, state.audit, before, dry_run)
+            runs = _retire_runs(declared, store, state.audit, before, dry_run)
         for path in cached_files(declared.home):
             # One that is still needed is made again.
             if not dry_run and path.stat().st_mtime < before.timestamp():
@@ -87,7 +87,7 @@ def gc(
     print(f"{verb} {len(parts)} unfinished and {runs} old.")
 
 
-def _retire(
+def _retire_runs(
     site: "PartySite", store: "Store", audit: "Audit", before: "datetime", dry: bool
 ) -> int:
     import shutil
@@ -132,7 +132,7 @@ def _commands() -> None:
 
 
 @audit_app.command("show")
-def show(
+def show_audit_log(
     site: SiteFolder,
     head: Annotated[
         str | None, typer.Option(help="A hash noted earlier; the log must still contain it.")

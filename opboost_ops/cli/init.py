@@ -105,7 +105,7 @@ def init_command(
             positive=positive,
             task=task,
             queries=queries,
-            ask=_ask,
+            ask=_ask_positive,
         )
         if dry_run:
             for file in (offered.folder / POLICY, offered.offer):
@@ -133,7 +133,7 @@ def init_command(
     )
 
 
-def _ask(label: str, classes: list[str]) -> str | None:
+def _ask_positive(label: str, classes: list[str]) -> str | None:
     """Which class a person at a terminal says is positive; None where nobody can be asked."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
@@ -196,7 +196,7 @@ def federate_command(
 
 
 @keys_app.command("init")
-def init(
+def init_keys_command(
     site: SiteFolder,
 ) -> None:
     """Make noise secret, signing key and encryption key; print what the federation file needs."""
@@ -207,7 +207,7 @@ def init(
 
 
 @keys_app.command("show")
-def show(site: SiteFolder, as_json: AsJson = False) -> None:
+def show_keys_command(site: SiteFolder, as_json: AsJson = False) -> None:
     """Print a party's public keys and their fingerprint."""
     import json
 
@@ -222,7 +222,7 @@ def show(site: SiteFolder, as_json: AsJson = False) -> None:
 
 
 @keys_app.command("trust")
-def trust(
+def trust_key_command(
     site: SiteFolder,
     party: Annotated[str, typer.Argument(help="The receiver, as the federation file names it.")],
     key: Annotated[str, typer.Argument(help="Its public signing key.")],
@@ -245,7 +245,7 @@ def trust(
 
 
 @keys_app.command("renew")
-def renew(
+def renew_key_command(
     site: SiteFolder,
     use: Annotated[str, typer.Argument(help="signing or encryption.")],
     days: Annotated[

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from opboost_ops.config.site import Site as PartySite
 
 
-app = typer.Typer(help="Show and repair a party's privacy ledger.", no_args_is_help=True)
+ledger_app = typer.Typer(help="Show and repair a party's privacy ledger.", no_args_is_help=True)
 
 
-@app.command("show")
+@ledger_app.command("show")
 def show(site: SiteFolder, as_json: AsJson = False) -> None:
     """Print each column's releases, cost and budget, and all exact disclosures."""
     import json
@@ -48,7 +48,7 @@ def show(site: SiteFolder, as_json: AsJson = False) -> None:
     )
 
 
-@app.command("check")
+@ledger_app.command("check")
 def check(site: SiteFolder, as_json: AsJson = False) -> None:
     """Compare the database with store, checkpoints and pin files; exit 1 on a gap."""
     import json
@@ -82,7 +82,7 @@ def check(site: SiteFolder, as_json: AsJson = False) -> None:
         )
 
 
-@app.command("recover")
+@ledger_app.command("recover")
 def recover(
     site: SiteFolder,
     yes: Annotated[
@@ -128,7 +128,7 @@ def recover(
     )
 
 
-@app.command("renew")
+@ledger_app.command("renew")
 def renew(
     site: SiteFolder,
     column: Annotated[str, typer.Argument(help="The raw column.")],
@@ -145,7 +145,7 @@ def renew(
         print(line)
 
 
-@app.command("export")
+@ledger_app.command("export")
 def export(
     site: SiteFolder,
     out: Annotated[
@@ -179,7 +179,7 @@ def export(
     print(f"Wrote {len(dated)} entries to {out}.")
 
 
-def command(
+def forget_command(
     site: SiteFolder,
     person: Annotated[
         str,

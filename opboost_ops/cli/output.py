@@ -171,7 +171,7 @@ def counting(what: str, *, in_bytes: bool = False) -> Iterator[Callable[[int, in
         yield lambda done, whole: bars.update(task, completed=done, total=whole)
 
 
-def show(result: Mapping[str, Any]) -> None:
+def print_vertical(result: Mapping[str, Any]) -> None:
     """Print metrics, bytes and seconds of a run.
 
     Args:
@@ -196,7 +196,7 @@ def show(result: Mapping[str, Any]) -> None:
     print(f"Model: {result['model']}")
 
 
-def show_horizontal(result: Mapping[str, Any]) -> None:
+def print_horizontal(result: Mapping[str, Any]) -> None:
     """Print metrics by party, traffic, seconds, and where the active party's model is.
 
     Args:

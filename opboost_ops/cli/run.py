@@ -120,7 +120,7 @@ def show_trained(result: Mapping[str, Any]) -> None:
     """
     from opboost_ops.cli import output
 
-    (output.show_horizontal if "sums" in result else output.show)(result)
+    (output.print_horizontal if "sums" in result else output.print_vertical)(result)
 
 
 def _parameters(entries: Sequence[str]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def simulate_command(
         result = api.simulate(
             table,
             label,
-            _split(split),
+            _columns_by_party(split),
             upper=upper,
             out=out,
             dialect=None if dialect is None else dialect_of(dialect),
@@ -55,7 +55,7 @@ def simulate_command(
     print(f"Picture: {out}\n{NOT_CHARGED}")
 
 
-def _split(entries: list[str]) -> dict[str, list[str]]:
+def _columns_by_party(entries: list[str]) -> dict[str, list[str]]:
     by_party: dict[str, list[str]] = {}
     for entry in entries:
         party, sign, names = entry.partition("=")

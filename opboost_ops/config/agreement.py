@@ -113,7 +113,7 @@ def declared(federation: Federation) -> dict[str, Any]:
     """
     content = differing(federation)
     for path in free_entries(federation.learning):
-        _remove(content, path.split("."))
+        _remove_entry(content, path.split("."))
     for name, party in federation.parties.items():
         for feature, spec in party.features.items():
             if spec.mechanism is not None:
@@ -193,7 +193,7 @@ def fields(pinned: Mapping[str, Any], federation: Federation) -> list[str]:
     return paths
 
 
-def _remove(inside: Any, path: list[str]) -> None:
+def _remove_entry(inside: Any, path: list[str]) -> None:
     first, *rest = path
     if not isinstance(inside, dict):
         return
@@ -201,9 +201,9 @@ def _remove(inside: Any, path: list[str]) -> None:
         inside.pop(first, None)
     elif first == "*":
         for value in inside.values():
-            _remove(value, rest)
+            _remove_entry(value, rest)
     else:
-        _remove(inside.get(first), rest)
+        _remove_entry(inside.get(first), rest)
 
 
 def table_text(table: Table, provenance: Mapping[str, Any]) -> str:
@@ -224,7 +224,7 @@ def table_digest(table: Table) -> str:
 
 def is_standard(table: Table) -> bool:
     """True of the table that ships with this software."""
-    facts = _read(STANDARD["table"], Path())
+    facts = _read_table(STANDARD["table"], Path())
     return isinstance(facts, dict) and Table.model_validate(facts) == table
 
 
@@ -239,8 +239,8 @@ def read_tables(data: Any, folder: Path) -> list[Fault]:
         What is wrong with the files.
     """
     faults = []
-    for where, mechanism in _designed(data):
-        table = _read(mechanism["table"], folder)
+    for where, mechanism in _designed_mechanisms(data):
+        table = _read_table(mechanism["table"], folder)
         if isinstance(table, str):
             faults.append(Fault(f"{where}.mechanism.table", table, _REMEDY))
         else:
@@ -248,7 +248,7 @@ def read_tables(data: Any, folder: Path) -> list[Fault]:
     return faults
 
 
-def _designed(data: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+def _designed_mechanisms(data: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     for party, spec in _entries(data, "parties"):
         for name, feature in _entries(spec, "features"):
             mechanism = feature.get("mechanism") if isinstance(feature, dict) else None
@@ -263,7 +263,7 @@ def _entries(data: Any, key: str) -> list[tuple[Any, Any]]:
     return list(inside.items()) if isinstance(inside, dict) else []
 
 
-def _read(name: str, folder: Path) -> dict[str, Any] | str:
+def _read_table(name: str, folder: Path) -> dict[str, Any] | str:
     if Path(name).name != name:
         return "names a file elsewhere; a table lies beside the federation file"
     file = folder / name

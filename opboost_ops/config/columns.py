@@ -86,7 +86,7 @@ def columns_of(federation: Federation, party: str) -> tuple[Column, ...]:
         federation: As declared.
         party: A feature holder.
     """
-    return _columns_of(_Itself(federation), party)
+    return _cached_columns(_Itself(federation), party)
 
 
 class _Itself:
@@ -104,14 +104,14 @@ class _Itself:
 
 # A stage asks a dozen times for the columns of one and the same plan.
 @lru_cache(maxsize=64)
-def _columns_of(declared: _Itself, party: str) -> tuple[Column, ...]:
+def _cached_columns(declared: _Itself, party: str) -> tuple[Column, ...]:
     federation: Federation = declared.value
     domain = federation.domain.to_domain()
     features = federation.parties[party].features
     return tuple(
         column
         for name, feature in features.items()
-        for column in _columns(name, feature, domain, federation.id)
+        for column in _columns_of_feature(name, feature, domain, federation.id)
     )
 
 
@@ -133,7 +133,9 @@ def missing_name(feature: str) -> str:
     return f"{feature}={MISSING}"
 
 
-def _columns(name: str, feature: Feature, domain: Domain, identity: IdColumn) -> Iterator[Column]:
+def _columns_of_feature(
+    name: str, feature: Feature, domain: Domain, identity: IdColumn
+) -> Iterator[Column]:
     assert feature.mechanism is not None
     domain = feature.domain_in(domain)
     mapped = map_digest(feature, domain, identity)
@@ -279,10 +281,10 @@ def column_name(feature: str, category: str) -> str:
         >>> column_name("housing", "rent, free")
         'housing=rent%2C%20free'
     """
-    return f"{feature}={_NOT_IN_NAMES.sub(_written, category)}"
+    return f"{feature}={_NOT_IN_NAMES.sub(_percent_encoded, category)}"
 
 
-def _written(match: re.Match[str]) -> str:
+def _percent_encoded(match: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in match[0].encode())
 
 
@@ -300,7 +302,7 @@ def differing(model: BaseModel, without: frozenset[str] = frozenset()) -> dict[s
         value = getattr(model, name)
         default = None if field.is_required() else field.get_default(call_default_factory=True)
         if name not in without and (name == "name" or field.is_required() or value != default):
-            entries[name] = _plain(value)
+            entries[name] = _plain_value(value)
     return entries
 
 
@@ -322,7 +324,7 @@ def map_digest(feature: Feature, domain: Domain, identity: IdColumn) -> bytes:
     facts = {
         **differing(feature, _BESIDE | _BY_FORM),
         "type": feature.type,
-        "missing": _rule(feature),
+        "missing": _rule_of_missing(feature),
         "id": differing(identity, _ID_NAME),
         "domain": None if feature.type == "nominal" else [domain.lower, domain.upper],
         "bounds": [float(b).hex() for b in feature.bounds or ()],
@@ -344,18 +346,18 @@ def missing_digest(identity: IdColumn) -> bytes:
     return hashlib.sha256(b"missing" + canonical(differing(identity, _ID_NAME))).digest()
 
 
-def _rule(feature: Feature) -> Any:
+def _rule_of_missing(feature: Feature) -> Any:
     if isinstance(feature.missing, Fill):
         fill = feature.missing.fill
         return {"fill": fill if isinstance(fill, str) else float(fill).hex()}
     return feature.missing
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return differing(value)
     if isinstance(value, Mapping):
-        return {str(name): _plain(inner) for name, inner in value.items()}
+        return {str(name): _plain_value(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
+        return [_plain_value(inner) for inner in value]
     return value if isinstance(value, bool | int | float | str | None) else str(value)

@@ -103,7 +103,7 @@ def parse_yaml(text: str, file: str) -> Any:
     """
     problem = "is not valid YAML"
     try:
-        return deepcopy(_content(text))
+        return deepcopy(_yaml_content(text))
     except _Refused as refusal:
         problem = f"{refusal.problem} at line {refusal.line}"
     except yaml.MarkedYAMLError as error:
@@ -117,7 +117,7 @@ def parse_yaml(text: str, file: str) -> Any:
 
 
 @lru_cache(maxsize=16)
-def _content(text: str) -> Any:
+def _yaml_content(text: str) -> Any:
     """Parse a text; every stage of a run reads the same few files."""
     _Reader().read(text)
     return yaml.load(text, Loader=_LOADER)  # noqa: S506
@@ -267,22 +267,24 @@ def read_json(raw: bytes) -> Any:
     """
     if len(raw) > MOST_JSON_BYTES:
         raise ValueError("too large")
-    value = json.loads(raw, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite)
+    value = json.loads(
+        raw, object_pairs_hook=_unique_keys, parse_constant=_no_number, parse_float=_finite
+    )
     level: list[Any] = [value]
     for _ in range(MOST_JSON_DEPTH + 1):
-        level = [inner for outer in level for inner in _inside(outer)]
+        level = [inner for outer in level for inner in _json_children(outer)]
         if not level:
             return value
     raise ValueError("too deep")
 
 
-def _inside(value: Any) -> Any:
+def _json_children(value: Any) -> Any:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) != len(pairs):
         raise ValueError("a key stands twice")

@@ -49,7 +49,7 @@ def cron_problem(text: str) -> str:
         if special is not None and all(special.fullmatch(part) for part in field.split(",")):
             values.append(None)
             continue
-        field_values = _values(field.lower(), least, most, names)
+        field_values = _values_of_field(field.lower(), least, most, names)
         if not field_values:
             return f"is not a cron expression: {field} is not from {least} to {most}"
         values.append(field_values)
@@ -60,7 +60,7 @@ def cron_problem(text: str) -> str:
     return "" if comes else "never comes: no such month has that day"
 
 
-def _values(field: str, least: int, most: int, names: Sequence[str]) -> set[int]:
+def _values_of_field(field: str, least: int, most: int, names: Sequence[str]) -> set[int]:
     """The values of a field; none if it is no such field."""
     values: set[int] = set()
     for part in field.split(","):
@@ -81,14 +81,14 @@ def _number(text: str, least: int, names: Sequence[str]) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() else None
 
 
-def _comes(text: str) -> str:
+def _require_time(text: str) -> str:
     if problem := cron_problem(text):
         raise ValueError(f"{problem}; for example 0 3 * * 1")
     return text
 
 
 #: A cron expression whose time comes.
-Cron = Annotated[str, AfterValidator(_comes)]
+Cron = Annotated[str, AfterValidator(_require_time)]
 
 
 class RunsPerMonth(Record):
@@ -152,7 +152,7 @@ def runs_of(cron: str) -> int:
     fields = cron.lower().split()
     if len(fields) != len(_FIELD_RANGES):
         return _NAMED.get(cron.strip().lower(), 0)
-    minutes, hours, month_days, _, week_days = map(_count, fields, _FIELD_RANGES)
+    minutes, hours, month_days, _, week_days = map(_count_values, fields, _FIELD_RANGES)
     if "*" in (fields[2], fields[4]):
         days = min(month_days, _WEEKS * week_days, _DAYS)
     else:
@@ -161,9 +161,9 @@ def runs_of(cron: str) -> int:
     return minutes * hours * days
 
 
-def _count(field: str, bounds: tuple[int, int, Sequence[str]]) -> int:
+def _count_values(field: str, bounds: tuple[int, int, Sequence[str]]) -> int:
     """How many values a field of a cron expression has; as many as it may where it is unusual."""
     least, most, names = bounds
-    values = _values(field, least, most, names) or set(range(least, most + 1))
+    values = _values_of_field(field, least, most, names) or set(range(least, most + 1))
     # Sunday is 0 and 7.
     return len({value % 7 for value in values} if names is _DAY_NAMES else values)

@@ -213,7 +213,7 @@ class PrivateKey:
         except ValueError:
             shared = None
         if shared is None:
-            raise _changed(name)
+            raise _changed_file(name)
         return _decrypt(_file_key(shared, public, self._raw, digest, name), raw, digest, name)
 
 
@@ -245,10 +245,10 @@ def _decrypt(key: bytes, raw: bytes, digest: str, name: str) -> bytes:
         return AESGCM(key).decrypt(raw[_KEY:_HEAD], raw[_HEAD:], _bound(digest, name))
     except (InvalidTag, ValueError):
         pass
-    raise _changed(name)
+    raise _changed_file(name)
 
 
-def _changed(name: str) -> Rejected:
+def _changed_file(name: str) -> Rejected:
     return Rejected("bad_digest", f"{name}{SUFFIX} does not open with the key it is meant for.")
 
 

@@ -145,7 +145,7 @@ def held_out_distribution(
     else:
         parts = {f"class {name}": prediction[truth == at] for at, name in enumerate(classes)}
     # What was so lies further apart than what was predicted.
-    return _told(task, parts, truth if task == "regression" else np.ravel(prediction))
+    return _distribution(task, parts, truth if task == "regression" else np.ravel(prediction))
 
 
 def new_distribution(
@@ -162,7 +162,7 @@ def new_distribution(
         ``least`` and ``series``, of one; ``mean`` of at least `LEAST` scores; ``said``, rows by
         class, if no class has between one and `LEAST` of them.
     """
-    distribution = _told(task, {"scores": scores}, scores)
+    distribution = _distribution(task, {"scores": scores}, scores)
     if len(scores) >= LEAST:
         distribution["mean"] = total(scores) / len(scores)
         if predicted and min(predicted.values()) >= LEAST:
@@ -170,7 +170,9 @@ def new_distribution(
     return distribution
 
 
-def _told(task: Task, parts: Mapping[str, np.ndarray], scores: np.ndarray) -> dict[str, Any]:
+def _distribution(
+    task: Task, parts: Mapping[str, np.ndarray], scores: np.ndarray
+) -> dict[str, Any]:
     enough = sum(map(len, _finite(scores))) >= LEAST
     ends = grid(task, scores) if enough else np.array([0.0, 1.0])
     return {"least": LEAST, "series": [counted(name, of, ends) for name, of in parts.items()]}

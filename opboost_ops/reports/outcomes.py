@@ -128,7 +128,7 @@ def outcome_blocks(outcomes: Outcomes, version: Version) -> list[Block]:
     worse = [name for name in names if outcomes.worse(name, held_out.get(name))]
     faults = [f"{', '.join(worse)} worse than on the held-out rows"] if worse else []
     if outcomes.off:
-        faults.append(f"mean score {outcomes.score:.4g}, observed {_words(outcomes.observed)}")
+        faults.append(f"mean score {outcomes.score:.4g}, observed {_span_words(outcomes.observed)}")
     if faults:
         text = f"Outcomes differ from what the held-out rows promised: {'; '.join(faults)}."
         remedy = "Train again on newer labels, or declare scoring.calibration."
@@ -153,7 +153,7 @@ def outcome_blocks(outcomes: Outcomes, version: Version) -> list[Block]:
                 Fact(
                     "Mean score",
                     f"{outcomes.score:.4g}",
-                    f"observed: {_words(outcomes.observed)}",
+                    f"observed: {_span_words(outcomes.observed)}",
                     state,
                 ),
             )
@@ -195,7 +195,7 @@ def outcome_blocks(outcomes: Outcomes, version: Version) -> list[Block]:
     ]
 
 
-def _words(span: Span) -> str:
+def _span_words(span: Span) -> str:
     return f"{span.value:.4g} ({span.low:.4g} to {span.high:.4g})"
 
 

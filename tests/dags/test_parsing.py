@@ -11,8 +11,7 @@ import pytest
 from airflow.sdk import DAG
 
 from opboost_ops.errors import ConfigError
-from opboost_ops.orchestration.dags import factory as module
-from opboost_ops.orchestration.dags import factory as parsed
+from opboost_ops.orchestration.dags import factory
 from opboost_ops.orchestration.dags.factory import build_dags
 from opboost_ops.orchestration.dags.lineage import PARAMETER
 from tests.dags.conftest import NAMES
@@ -87,12 +86,12 @@ def test_collections_go_on_after_a_parse(
         collects.append(gc.isenabled())
         return {} if not fails else {}[""]
 
-    monkeypatch.setattr(parsed, "build_dags", build)
+    monkeypatch.setattr(factory, "build_dags", build)
     if fails:
         with pytest.raises(KeyError):
-            parsed.federation_dags()
+            factory.federation_dags()
     else:
-        parsed.federation_dags()
+        factory.federation_dags()
     assert collects == [False] and gc.isenabled()
 
 
@@ -113,7 +112,7 @@ def test_what_is_not_handed_over_does_not_reach_airflow(
         if dag.dag_id.startswith("half"):
             raise ConfigError("OpenLineage would send events.", "Lock it not.")
 
-    monkeypatch.setattr(module, "leave_out", half)
+    monkeypatch.setattr(factory, "leave_out", half)
     bag = DagBag(ROOT / "dags", collect_dags=True)
     assert set(bag.dags) == {*made, "half_train"}
     for name, dag in bag.dags.items():

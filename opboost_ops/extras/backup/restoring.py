@@ -230,7 +230,7 @@ def restore(
         ContractError: There is no room; as in all these cases, nothing was changed.
     """
     identity = identity_of(key)
-    with _room(folder.name), ExitStack() as undo:
+    with _disk_faults(folder.name), ExitStack() as undo:
         if not folder.exists():
             undo.callback(shutil.rmtree, folder, ignore_errors=True)
             private_folder(folder)
@@ -238,7 +238,7 @@ def restore(
             contents = unpack(source, identity, stage, progress)
             site = _site_of(folder, stage, contents)
             require_sealed(stage, contents, _secret(site, stage, contents))
-            small = _small(folder, site, stage)
+            small = _small_files(folder, site, stage)
             present = look(site)
             entries = stage / DATABASE / "entries.jsonl"
             if not over:
@@ -354,7 +354,7 @@ def _secret(site: Site, stage: Path, contents: Contents) -> bytes:
     )
 
 
-def _small(folder: Path, site: Site, stage: Path) -> dict[Path, bytes]:
+def _small_files(folder: Path, site: Site, stage: Path) -> dict[Path, bytes]:
     """Contents of keys and declared files by their places; another key is never replaced."""
     wanted = {
         folder / name: (stage / name).read_bytes()
@@ -378,7 +378,7 @@ def _small(folder: Path, site: Site, stage: Path) -> dict[Path, bytes]:
 
 
 @contextmanager
-def _room(party: str) -> Iterator[None]:
+def _disk_faults(party: str) -> Iterator[None]:
     problem = ""
     try:
         yield

@@ -1,4 +1,4 @@
-"""Tables for demos, tests and benchmarks: one generated federation, and public tables."""
+"""Tables for demos, tests and benchmarks: generated federations, and public tables."""
 
 from opboost_ops.errors import ConfigError
 from opboost_ops.extras.datasets.tables import Dataset

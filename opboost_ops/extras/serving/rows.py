@@ -259,32 +259,32 @@ def _refuse(values: pl.Series, count: int, what: str) -> None:
 def _ids(values: Sequence[Any], name: str, federation: Federation) -> pl.Series:
     kind = federation.id.type
     if federation.id.is_made:
-        return _alike(values, name)
+        return _series_of_one_type(values, name)
     if kind == "string":
-        return _made(values, name, pl.String, lambda v: isinstance(v, str), "a text")
-    return _made(values, name, pl.Int64, _whole, "a whole number")
+        return _series_of(values, name, pl.String, lambda v: isinstance(v, str), "a text")
+    return _series_of(values, name, pl.Int64, _is_whole, "a whole number")
 
 
 def _column(values: Sequence[Any], name: str, feature: Feature) -> pl.Series:
     if feature.type == "numeric":
         if feature.unit is not None and any(isinstance(v, (str, *_DATES)) for v in values):
-            return _alike(values, name)
+            return _series_of_one_type(values, name)
         # Whole numbers too: a column of numbers is read as 64-bit floats before it is used.
-        plain = [float(v) if _number(v) else v for v in values]
-        return _made(plain, name, pl.Float64, lambda v: isinstance(v, float), "a number")
-    return _alike(values, name)
+        plain = [float(v) if _is_number(v) else v for v in values]
+        return _series_of(plain, name, pl.Float64, lambda v: isinstance(v, float), "a number")
+    return _series_of_one_type(values, name)
 
 
-def _number(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, Real | Decimal) and bool(abs(value) <= _LARGEST)
 
 
-def _whole(value: Any) -> bool:
+def _is_whole(value: Any) -> bool:
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     return whole and -(2**63) <= value < 2**63
 
 
-def _made(
+def _series_of(
     values: Sequence[Any], name: str, kind: Any, takes: Callable[[Any], bool], needed: str
 ) -> pl.Series:
     if all(value is None or takes(value) for value in values):
@@ -297,7 +297,7 @@ def _made(
     )
 
 
-def _alike(values: Sequence[Any], name: str) -> pl.Series:
+def _series_of_one_type(values: Sequence[Any], name: str) -> pl.Series:
     """Categories or dates: all of one type, which polars finds."""
     kinds = {type(value) for value in values if value is not None}
     if len(kinds) > 1 or not all(

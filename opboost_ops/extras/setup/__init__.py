@@ -2,5 +2,5 @@
 
 `offers.init` writes a party's offer from its tables, `federation_file.federate` joins offers,
 `bounds.fill_in` takes what is public about columns, `keys.make_keys` makes a party's keys,
-`policy_file` pins columns and receivers' keys in ``policy.yaml``.
+`keys.pin_key` pins those of receivers in ``policy.yaml``.
 """

@@ -88,12 +88,13 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
             "runs_per_month": {"train": 31, "score": 310},
         },
         "learning": "vertical",
-        "id": _id(before.get("id", {}), holder.id.entry(types)),
+        "id": _id_entry(before.get("id", {}), holder.id.entry(types)),
         "domain": dict(DOMAIN),
         "training": {"trees": 80, "learning_rate": 0.1, "depth": 3, "holdout": 0.2},
         **{key: value for key, value in before.items() if key not in ("id", "parties")},
         "parties": {
-            party: _entry(content, former.get(party, {})) for party, content in contents.items()
+            party: _party_entry(content, former.get(party, {}))
+            for party, content in contents.items()
         },
     }
     load_federation(file, data)
@@ -146,14 +147,14 @@ def _faults(offers: Sequence[Offer]) -> Iterator[Fault]:
         yield Fault("id", "it is an integer in one table and a string in another", needs)
 
 
-def _id(before: Mapping[str, Any], offered: dict[str, Any]) -> dict[str, Any]:
+def _id_entry(before: Mapping[str, Any], offered: dict[str, Any]) -> dict[str, Any]:
     """How persons are named: as offered, or by the recipe that is there."""
     if before.get("columns"):
         return dict(before)
     return offered | {key: before[key] for key in ("normalise",) if key in before}
 
 
-def _entry(offer: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+def _party_entry(offer: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     """A party's entry: what it offers, and of the one before what offers do not say."""
     entry: dict[str, Any] = {
         "role": "label_holder" if "label" in offer else "feature_holder",

@@ -204,11 +204,11 @@ def even_mixture(first: str, second: str) -> str:
     """
     import lightgbm
 
-    heads, trees, tails = zip(*(_parts(text) for text in (first, second)), strict=True)
-    if _kept(heads[0]) != _kept(heads[1]):
+    heads, trees, tails = zip(*(_model_parts(text) for text in (first, second)), strict=True)
+    if _kept_lines(heads[0]) != _kept_lines(heads[1]):
         raise ContractError("Two models of different features or labels cannot be mixed.")
     numbered = [
-        re.sub(r"\ATree=\d+", f"Tree={i}", _halved(tree))
+        re.sub(r"\ATree=\d+", f"Tree={i}", _halved_tree(tree))
         for i, tree in enumerate([*trees[0], *trees[1]])
     ]
     text = "\n".join([heads[0].rstrip("\n"), "", *numbered, tails[0]])
@@ -217,7 +217,7 @@ def even_mixture(first: str, second: str) -> str:
     return TextModel.parse(written).without(LOCAL).text()
 
 
-def _parts(text: str) -> tuple[str, list[str], str]:
+def _model_parts(text: str) -> tuple[str, list[str], str]:
     head, *rest = re.split(r"^(?=Tree=\d+$)", text, flags=re.MULTILINE)
     if not rest:
         raise ContractError("A model without trees cannot be mixed.")
@@ -228,11 +228,11 @@ def _parts(text: str) -> tuple[str, list[str], str]:
     return head, [*rest[:-1], last], mark + tail
 
 
-def _kept(head: str) -> list[str]:
+def _kept_lines(head: str) -> list[str]:
     return [line for line in head.split("\n") if not line.startswith("feature_infos=")]
 
 
-def _halved(tree: str) -> str:
+def _halved_tree(tree: str) -> str:
     lines = tree.split("\n")
     for i, line in enumerate(lines):
         if line.startswith(_LEAVES):

@@ -1,5 +1,6 @@
 """The label holder's models: immutable versions with their cards.
 
-`registry.Registry` adds versions and names the champion, `card.make_card` describes one,
-`scores` adds files of scores, `tracking.record_champion` reports the champion to MLflow.
+`registry.Registry` adds versions and names the champion, `registry.keep` adds files of scores,
+`card.make_card` describes a version, `importance` its features, `tracking.record_champion` reports
+the champion to MLflow.
 """

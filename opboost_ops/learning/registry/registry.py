@@ -346,7 +346,7 @@ def keep(folder: Path, version: str, name: str, groups: Groups) -> tuple[Path, b
     """
     target = folder / version / f"{name}.parquet"
     if target.exists():
-        if not _holds(target, groups):
+        if not _holds_scores(target, groups):
             raise ContractError(
                 f"{target.name} is damaged, or holds other scores of the same rows by the same "
                 "model.",
@@ -373,18 +373,20 @@ def write_groups(file: IO[bytes], groups: Iterator[pa.Table]) -> None:
             writer.write_table(each)
 
 
-def _holds(path: Path, groups: Groups) -> bool:
+def _holds_scores(path: Path, groups: Groups) -> bool:
     try:
         # By this thread alone, as everywhere: Arrow's own might outlive the interpreter.
         with pq.ParquetFile(path, pre_buffer=False) as file:
             blocks = file.iter_batches(_ROWS, use_threads=False)
-            stored = _said(file.schema_arrow, (pa.Table.from_batches([b]) for b in blocks))
+            stored = _content_summary(
+                file.schema_arrow, (pa.Table.from_batches([b]) for b in blocks)
+            )
     except (pa.ArrowException, OSError, ValueError):
         return False
-    return stored == _said(next(groups()).schema, groups())
+    return stored == _content_summary(next(groups()).schema, groups())
 
 
-def _said(schema: pa.Schema, tables: Iterator[pa.Table]) -> tuple[object, ...]:
+def _content_summary(schema: pa.Schema, tables: Iterator[pa.Table]) -> tuple[object, ...]:
     """A summary of scores by person, for any order, pieces and dictionaries of their tables."""
     rows, total, types = 0, np.zeros(len(_SEEDS), dtype=np.uint64), {}
     # A file without rows has no block at all.

@@ -69,7 +69,7 @@ def training_form(federation: Federation) -> dict[str, Param]:
         # All of its training decides which sums leave: that is agreed, and no form changes it.
         return {}
     training = federation.training
-    fields = _fields(type(training))
+    fields = _training_fields(type(training))
     return {
         "trees": _number("Trees", fields["trees"], training.trees, [50, 200]),
         "learning_rate": _number(
@@ -104,7 +104,7 @@ def training_form(federation: Federation) -> dict[str, Param]:
 
 
 @cache
-def _fields(training: type[AnyTraining]) -> dict[str, Any]:
+def _training_fields(training: type[AnyTraining]) -> dict[str, Any]:
     return dict(training.model_json_schema()["properties"])
 
 

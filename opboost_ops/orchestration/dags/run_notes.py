@@ -93,13 +93,13 @@ def plainly(function: Callable[_P, _R]) -> Callable[_P, _R]:
         try:
             return function(*args, **kwargs)
         except AirflowFailException as error:
-            _tell(error)
+            _log_failure(error)
             raise
 
     return task
 
 
-def _tell(error: AirflowFailException) -> None:
+def _log_failure(error: AirflowFailException) -> None:
     problem = getattr(error, "problem", str(error))
     remedy = getattr(error, "remedy", "")
     stage = getattr(error, "stage", "")
@@ -202,12 +202,12 @@ def failure_lines(failures: Sequence[tuple[str, Any]]) -> list[str]:
             party, name = place_of(task)
             stage = failure.stage or name
             where = f"{party}: {stage}" if party else stage
-            text = _plain(f"{failure.problem} {failure.remedy}".strip())
-            lines.append(f"{_FAILED}{_plain(where)}** has failed. {text}")
+            text = _without_markdown(f"{failure.problem} {failure.remedy}".strip())
+            lines.append(f"{_FAILED}{_without_markdown(where)}** has failed. {text}")
     return lines
 
 
-def _plain(text: str) -> str:
+def _without_markdown(text: str) -> str:
     """Text in which Markdown finds no link, picture or HTML."""
     # Airflow's makes links of bare addresses, too: a word joiner, which nobody sees, divides them.
     divided = re.sub(r"(?<=:)(?=//)|(?<=www)(?=\.)", "\u2060", text, flags=re.IGNORECASE)

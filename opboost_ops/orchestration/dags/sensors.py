@@ -99,7 +99,7 @@ def arrived(
     if counts.get_ti_count(dag_id=dag, run_ids=[run], states=["failed"]):
         raise ArtifactError(
             f"Another task of run {this.run} has failed here: {party} waits no longer for "
-            f"{_named(absent, label_holder)}.",
+            f"{_artifact_names(absent, label_holder)}.",
             "Clear the failed tasks of this run, or begin a new run.",
         )
     newer = None
@@ -108,20 +108,20 @@ def arrived(
     if newer is not None:
         raise ArtifactError(
             f"{label_holder} has opened run {newer} since, so run {this.run} is over: "
-            f"{party} waits no longer for {_named(absent, label_holder)}.",
+            f"{party} waits no longer for {_artifact_names(absent, label_holder)}.",
             "The new run is joined by itself.",
         )
     if time.time() - started > hours * 3600:
         raise ArtifactError(
-            f"{party} has waited for {_named(absent, label_holder)}; in the {hours:g} hours of "
-            f"run {this.run} nothing came.",
+            f"{party} has waited for {_artifact_names(absent, label_holder)}; in the "
+            f"{hours:g} hours of run {this.run} nothing came.",
             "Ask that party to look at its own Airflow. When it runs again, begin a new run; "
             "nothing of this one was accepted in part.",
         )
     return False
 
 
-def _named(places: Sequence[str], label_holder: str) -> str:
+def _artifact_names(places: Sequence[str], label_holder: str) -> str:
     from opboost_ops.exchange.manifest import sender_of
 
     named = []

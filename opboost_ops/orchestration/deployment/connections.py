@@ -32,7 +32,7 @@ def variable(name: str) -> str | None:
     Returns:
         Its text; None if no backend of this worker has it, or none answers.
     """
-    text = _first(_own(), lambda backend: backend.get_variable(key=name))
+    text = _first_answer(_own_backends(), lambda backend: backend.get_variable(key=name))
     if text is None:
         return None
     mask_secret(text)
@@ -54,8 +54,8 @@ def connection(name: str) -> dict[str, str] | None:
         Its fields as `fields_of` gives them; None if no backend of this worker has it.
     """
     alone = len(names_in(os.environ.get("OPBOOST_PARTIES")) or ()) == 1
-    backends = ensure_secrets_backend_loaded() if alone else _own()
-    entry = _first(backends, lambda backend: backend.get_connection(conn_id=name))
+    backends = ensure_secrets_backend_loaded() if alone else _own_backends()
+    entry = _first_answer(backends, lambda backend: backend.get_connection(conn_id=name))
     return None if entry is None else fields_of(entry)
 
 
@@ -75,7 +75,7 @@ def fields_of(connection: Any) -> dict[str, str]:
     return fields
 
 
-def _first(backends: Iterable[Any], ask: Callable[[Any], Any]) -> Any:
+def _first_answer(backends: Iterable[Any], ask: Callable[[Any], Any]) -> Any:
     """The first backend's answer that is anything."""
     for backend in backends:
         # What a backend's error says may be a secret itself; the next one is asked.
@@ -85,7 +85,7 @@ def _first(backends: Iterable[Any], ask: Callable[[Any], Any]) -> Any:
     return None
 
 
-def _own() -> Iterator[Any]:
+def _own_backends() -> Iterator[Any]:
     for backend in ensure_secrets_backend_loaded():
         if type(backend).__name__ not in _SHARED:
             yield backend

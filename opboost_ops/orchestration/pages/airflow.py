@@ -204,8 +204,10 @@ def named(run: str, dags: Iterable[str]) -> AirflowRun | None:
 
     def ask(session: Any) -> AirflowRun | None:
         # Newest first and some at a time: who asks mostly asks for one of the last.
-        rows = session.execute(_query(list(dags)), execution_options={"yield_per": _SOME})
-        return next((candidate for candidate in map(_seen, rows) if candidate.run == run), None)
+        rows = session.execute(_runs_query(list(dags)), execution_options={"yield_per": _SOME})
+        return next(
+            (candidate for candidate in map(_airflow_run, rows) if candidate.run == run), None
+        )
 
     return answer_of(ask, None)
 
@@ -229,12 +231,12 @@ def runs(
     def ask(session: Any) -> list[AirflowRun]:
         from opboost_ops.orchestration.pages.airflow_tables import DagRun as Row
 
-        query = _query(list(dags)).limit(limit)
+        query = _runs_query(list(dags)).limit(limit)
         if name:
             query = query.where(Row.run_id == name)
         if states:
             query = query.where(Row.state.in_(list(states)))
-        return [_seen(row) for row in session.execute(query)]
+        return [_airflow_run(row) for row in session.execute(query)]
 
     return answer_of(ask, [])
 
@@ -328,7 +330,7 @@ def lasting(seconds: float) -> str:
     return f"{hours} h {minutes % 60} min" if days < 1 else f"{days} d {hours % 24} h"
 
 
-def _query(dags: list[str]) -> Any:
+def _runs_query(dags: list[str]) -> Any:
     from sqlalchemy import select
 
     from opboost_ops.orchestration.pages.airflow_tables import DagRun as Row
@@ -340,7 +342,7 @@ def _query(dags: list[str]) -> Any:
     )
 
 
-def _seen(row: Any) -> AirflowRun:
+def _airflow_run(row: Any) -> AirflowRun:
     dag, run, state, *times = row
     return AirflowRun(dag, run, str(getattr(state, "value", state) or ""), *map(utc, times))
 

@@ -92,11 +92,11 @@ def document(name: str) -> tuple[str, str] | None:
             words = re.sub(r"[^\w\s-]", "", token.content.lower()).split()
             before.attrSet("id", re.sub("-+", "-", "-".join(words)))
             title = token.content if before.tag == "h1" else title
-        token.children = [_within(child) for child in token.children or ()]
+        token.children = [_linked(child) for child in token.children or ()]
     return title, str(parser.renderer.render(tokens, parser.options, {}))
 
 
-def _within(token: Token) -> Token:
+def _linked(token: Token) -> Token:
     """A link to another document leads there; one to anything else, and a picture, is its words."""
     if token.type == "image":
         return Token("text", "", 0, content=token.content)

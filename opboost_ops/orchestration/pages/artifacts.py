@@ -131,7 +131,7 @@ def _inspected(
         if manifest.reference != what:
             raise Rejected("wrong_run", f"{what}: it is of another run or place.")
         if place.kind == "plan":
-            return replace(place, declared=_declared(place, manifest, files, key))
+            return replace(place, declared=_declared_federation(place, manifest, files, key))
     except Rejected as error:
         return replace(place, rejected=error)
     except ConfigError as error:
@@ -139,7 +139,7 @@ def _inspected(
     return place
 
 
-def _declared(
+def _declared_federation(
     place: Inspected, manifest: Manifest, files: Mapping[str, bytes], key: str
 ) -> Federation:
     """The federation that a plan declares, of which its signer is the label holder."""
@@ -188,9 +188,9 @@ def artifacts(
     figures: list[Figure] = []
     learnt: dict[str, None] = {}
     for run in runs:
-        artifacts_of_run = _inspect(store, site, policy, run)
+        artifacts_of_run = _inspect_with_gone(store, site, policy, run)
         rows += [
-            _row(run, artifact, run.noted.get(f"{artifact.kind}/{artifact.about}"))
+            _artifact_row(run, artifact, run.noted.get(f"{artifact.kind}/{artifact.about}"))
             for artifact in artifacts_of_run
         ]
         plans = [
@@ -202,7 +202,7 @@ def artifacts(
             for plan in plans
             if plan.learning == "vertical"
         }
-        if artifacts_of_run and (picture := _picture(run, artifacts_of_run)):
+        if artifacts_of_run and (picture := _exchange_figure(run, artifacts_of_run)):
             figures.append(picture)
     columns = (
         "run",
@@ -237,7 +237,7 @@ def artifacts(
     return [*blocks, table]
 
 
-def _inspect(store: Store, site: Site, policy: Policy, run: Place) -> list[Inspected]:
+def _inspect_with_gone(store: Store, site: Site, policy: Policy, run: Place) -> list[Inspected]:
     party = site.party
     inspected = inspect_run(store, site, policy, run.federation, run.run)
     there = {f"{artifact.kind}/{artifact.about}" for artifact in inspected}
@@ -252,7 +252,7 @@ def _inspect(store: Store, site: Site, policy: Policy, run: Place) -> list[Inspe
     )
 
 
-def _row(run: Place, artifact: Inspected, noted: Entry | None) -> Row:
+def _artifact_row(run: Place, artifact: Inspected, noted: Entry | None) -> Row:
     manifest = artifact.manifest
     if artifact.gone:
         verdict = Cell("no longer in the store", state="muted")
@@ -285,7 +285,7 @@ def _row(run: Place, artifact: Inspected, noted: Entry | None) -> Row:
     )
 
 
-def _picture(run: Place, inspected: Sequence[Inspected]) -> Figure | None:
+def _exchange_figure(run: Place, inspected: Sequence[Inspected]) -> Figure | None:
     names = sorted({n for artifact in inspected for n in (artifact.sender, artifact.receiver) if n})
     if len(names) >= MANY:
         return None

@@ -59,17 +59,21 @@ def build(site: Site, policy: Policy, query: Query) -> list[Block]:
         return statement(site, policy, query)
     view = ledger_of(site, policy)
     with open_state(site) as state:
-        return _blocks(state, site, view, policy, query)
+        return _party_blocks(state, site, view, policy, query)
 
 
-def _blocks(
+def _party_blocks(
     state: PartyState, site: Site, view: LedgerView, policy: Policy, query: Query
 ) -> list[Block]:
     visible = {name for name in view.federations if name == "all" or query.sees(name)}
     dated = [(at, line) for at, line in view.entries if line.federation in visible]
     refused = _refusals(state, query)
     if not dated:
-        return [*refused, *_planned(state, site, view, query), *_agreed(state, query.sees)]
+        return [
+            *refused,
+            *_planned_costs(state, site, view, query),
+            *_agreed_terms(state, query.sees),
+        ]
     wanted = {name for name in visible if name == "all" or query.wants(name, query.run)}
     shown = [
         (at, line)
@@ -80,7 +84,7 @@ def _blocks(
     lines = view.of(visible)
     waiting = [line for line in view.waiting if line.federation in visible]
     blocks: list[Block] = ledger_tables.warnings(waiting, dated)
-    blocks += [*refused, *_lost(state, {line.feature for line in lines})]
+    blocks += [*refused, *_lost_pins(state, {line.feature for line in lines})]
     if query.run is None:
         blocks += ledger_tables.open_notes(policy, lines)
     if lines:
@@ -91,7 +95,7 @@ def _blocks(
         pictures = (history(view.heights, lines), loss_curves(drawn))
         blocks += _folded("Charges in pictures", pictures, query)
     blocks += queries(state, policy.alignment, wanted)
-    blocks += _agreed(state, wanted.__contains__)
+    blocks += _agreed_terms(state, wanted.__contains__)
     if any(line.account == "model" for _, line in dated):
         blocks += ledger_tables.models_blocks(view.entries, shown, policy.model_budget)
     blocks.append(ledger_tables.exact_table(shown))
@@ -116,7 +120,7 @@ def entries(dated: Sequence[Dated], query: Query, view: LedgerView) -> Table:
     return replace(table, pager=pager, once=("federation", "run") if query.run else table.once)
 
 
-def _lost(state: PartyState, features: set[str]) -> list[Block]:
+def _lost_pins(state: PartyState, features: set[str]) -> list[Block]:
     """A note of pins that the ledger knows and that are gone."""
     behind = sorted({lost.feature for lost in state.releases.lost()} & features)
     if not behind:
@@ -126,7 +130,7 @@ def _lost(state: PartyState, features: set[str]) -> list[Block]:
     return [Note("bad", text, remedy, (", ".join(behind),))]
 
 
-def _planned(state: PartyState, site: Site, view: LedgerView, query: Query) -> list[Block]:
+def _planned_costs(state: PartyState, site: Site, view: LedgerView, query: Query) -> list[Block]:
     """Before any run: what the agreed columns will cost."""
     agreements = state.agreements.read()
     agreements_in_force = [
@@ -148,7 +152,7 @@ def _planned(state: PartyState, site: Site, view: LedgerView, query: Query) -> l
     ]
 
 
-def _agreed(state: PartyState, sees: Callable[[str], bool]) -> list[Block]:
+def _agreed_terms(state: PartyState, sees: Callable[[str], bool]) -> list[Block]:
     """The terms of the last agreement of each federation when the party made it."""
     try:
         entries = state.audit.of("agreed")
@@ -263,7 +267,7 @@ def ways(query: Query) -> list[tuple[str, str]]:
     return links
 
 
-def _grown(then: float, now: float) -> float:
+def _growth(then: float, now: float) -> float:
     return now if now == float("inf") else now - then
 
 
@@ -297,16 +301,16 @@ def statement(site: Site, policy: Policy, query: Query) -> list[Block]:
         guesses = queries(state, policy.alignment, view.federations)
     return [
         *broken,
-        _facts(period, view, inside, log),
-        _columns(period, view, inside, preamble),
-        _exact(inside, preamble),
+        _period_facts(period, view, inside, log),
+        _columns_table(period, view, inside, preamble),
+        _exact_table(inside, preamble),
         *guesses,
-        _decisions([entry for entry in log.decided if period.has(entry.at)], preamble),
+        _decisions_table([entry for entry in log.decided if period.has(entry.at)], preamble),
         *guarded(lambda: [agreements_table(site, query)]),
     ]
 
 
-def _facts(period: Period, view: LedgerView, inside: Sequence[Dated], log: LogRead) -> Facts:
+def _period_facts(period: Period, view: LedgerView, inside: Sequence[Dated], log: LogRead) -> Facts:
     then, now = (sum_of(view.before(at)) for at in (period.begin, period.end))
     runs = {(line.federation, line.run) for _, line in inside if line.run}
     facts = [
@@ -315,7 +319,7 @@ def _facts(period: Period, view: LedgerView, inside: Sequence[Dated], log: LogRe
         Fact("Ledger entries", f"{len(inside):,}", "each is one thing that left, or one release"),
     ]
     hint = f"loss, all columns: from {number(then).text} to {number(now).text}, at most"
-    facts.append(Fact("One person was charged", number(_grown(then, now)).text, hint))
+    facts.append(Fact("One person was charged", number(_growth(then, now)).text, hint))
     if spent := view.models_epsilon(period.end):
         before = view.models_epsilon(period.begin)
         hint = f"from {before:.3f} to {spent:.3f}, at most"
@@ -325,7 +329,7 @@ def _facts(period: Period, view: LedgerView, inside: Sequence[Dated], log: LogRe
     return Facts((*facts, Fact("Audit log's head", head[:16], hint)))
 
 
-def _columns(
+def _columns_table(
     period: Period, view: LedgerView, inside: Sequence[Dated], preamble: Preamble
 ) -> Table:
     new, until = charged(line for _, line in inside), view.before(period.end)
@@ -352,12 +356,12 @@ def _columns(
     return Table("statement", title, (*heads, *ends), rows, note, empty, preamble=preamble)
 
 
-def _exact(inside: Sequence[Dated], preamble: Preamble) -> Table:
+def _exact_table(inside: Sequence[Dated], preamble: Preamble) -> Table:
     title = "Disclosed exactly in the period, with no epsilon"
     return replace(exact_table(inside, title), name="told", preamble=preamble)
 
 
-def _decisions(entries: Sequence[Entry], preamble: Preamble) -> Table:
+def _decisions_table(entries: Sequence[Entry], preamble: Preamble) -> Table:
     rows = [
         (
             moment(entry.at),

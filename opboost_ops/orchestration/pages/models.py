@@ -88,11 +88,11 @@ def build(party: str, query: Query) -> list[Block]:
             continue
         if len(names) > 1:
             blocks.append(Heading(name))
-        blocks += guarded(lambda name=name: _all(party, Models(site.models, name), query))  # type: ignore[misc]
+        blocks += guarded(lambda name=name: _all_versions(party, Models(site.models, name), query))  # type: ignore[misc]
     return blocks
 
 
-def _all(party: str, models: Models, query: Query) -> list[Block]:
+def _all_versions(party: str, models: Models, query: Query) -> list[Block]:
     start = f"models/{party}/{models.federation}"
     address = f"{start}/{{}}".format
     names = [name for name in models.names if query.run in (None, name)]
@@ -123,10 +123,10 @@ def _all(party: str, models: Models, query: Query) -> list[Block]:
 def _champion(models: Models, start: str) -> Facts:
     name = models.champion
     if name is None:
-        return Facts((Fact("Champion", "none", state="warn"), _count(models)))
+        return Facts((Fact("Champion", "none", state="warn"), _version_count(models)))
     champion = models.version(name)
     since = f"since {moment(champion.decision.at).text} UTC" if champion.decision else ""
-    facts = [Fact("Champion", name, since, "good", f"{start}/{name}"), _count(models)]
+    facts = [Fact("Champion", name, since, "good", f"{start}/{name}"), _version_count(models)]
     alone = champion.metrics.get(ALONE, {})
     for mode, of in champion.metrics.items():
         for metric in by_rank(of) if mode != ALONE else ():
@@ -135,7 +135,7 @@ def _champion(models: Models, start: str) -> Facts:
     return Facts(facts)
 
 
-def _count(models: Models) -> Fact:
+def _version_count(models: Models) -> Fact:
     return Fact("Versions", f"{len(models.names):,}")
 
 
@@ -325,7 +325,7 @@ def production(home: Path, version: Version, owner: str) -> list[Block]:
     live = live_of(home, version.name)
     figures = live_blocks(live, owner, version.parties) if live else []
     # One kind of line is for the held-out rows.
-    files = _in(home / DISTRIBUTIONS / version.name)
+    files = _scored_in(home / DISTRIBUTIONS / version.name)
     newest = sorted(files, key=lambda file: -file.changed)[: CURVE_KINDS - 1]
     scored = [(file.day, file.read()) for file in newest]
     blocks = [*figures, *new_scores(scored, version.evaluation)]
@@ -376,7 +376,7 @@ def score_blocks(party: str, federation: str, run: str) -> list[Block]:
     ]
 
 
-def _in(folder: Path) -> Iterator[Scored]:
+def _scored_in(folder: Path) -> Iterator[Scored]:
     if folder.is_dir():
         for path in folder.glob("*.json"):
             # Not there any more: somebody has cleared the home folder meanwhile.

@@ -93,12 +93,14 @@ def build(party: str, query: Query) -> list[Block]:
         query: What is asked for.
     """
     site, _ = site_of(party)
-    runs = [run for run in _runs(site.home, query.run) if query.wants(run.federation, run.run)]
+    runs = [
+        run for run in _checked_runs(site.home, query.run) if query.wants(run.federation, run.run)
+    ]
     if not runs:
         return [Note("muted", "No check has run yet.")]
     page, pager = query.paged(runs, _RUNS)
     checked = [(run, _verdicts(run.folder)) for run in page]
-    names = sorted({name for _, verdicts in checked for name in verdicts}, key=_rank)
+    names = sorted({name for _, verdicts in checked for name in verdicts}, key=_boundary_order)
     failed = sum(
         not verdict.startswith("passed") for _, verdicts in checked for verdict in verdicts.values()
     )
@@ -130,7 +132,7 @@ def build(party: str, query: Query) -> list[Block]:
                 moment(run.at),
                 Cell(run.run, href=f"run?id={run.run}"),
                 *([Cell(run.federation)] if several else []),
-                *(_cell(party, run, name, verdicts) for name in names),
+                *(_verdict_cell(party, run, name, verdicts) for name in names),
             )
             for run, verdicts in checked
         ],
@@ -167,12 +169,12 @@ def report(party: str, federation: str, run: str, boundary: str) -> list[Block]:
     start = f"quality/{party}/{federation}/{run}/{boundary}"
     if result.suite == SUITE and result.profile:
         site, _ = site_of(party)
-        earlier = [r.folder for r in _runs(site.home) if r.federation == federation]
-        return [*drift_report(result.profile, _until(earlier, run)), kept_report(start)]
+        earlier = [r.folder for r in _checked_runs(site.home) if r.federation == federation]
+        return [*drift_report(result.profile, _folders_until(earlier, run)), kept_report(start)]
     return [*report_blocks(result), kept_report(start)]
 
 
-def _until(folders: Sequence[Path], run: str) -> Sequence[Path]:
+def _folders_until(folders: Sequence[Path], run: str) -> Sequence[Path]:
     """Folders of a run's reports and of those before it, newest first."""
     at = [place for place, folder in enumerate(folders) if folder.parent.name == run]
     return folders[at[0] :] if at else folders
@@ -200,11 +202,11 @@ def report_file(party: str, federation: str, run: str, boundary: str, suffix: st
     raise ContractError("There is no such report.", "Its run may have been removed.")
 
 
-def _runs(home: Path, run: str | None = None) -> list[Checked]:
+def _checked_runs(home: Path, run: str | None = None) -> list[Checked]:
     """Runs with reports, newest first, or one of them; only folders are looked at."""
     folders = []
-    for federation in _folders(home, _FEDERATION):
-        for name in [run] if run else _folders(home / federation, _RUN):
+    for federation in _folder_names(home, _FEDERATION):
+        for name in [run] if run else _folder_names(home / federation, _RUN):
             # Of ten thousand runs a path for each would cost more than to look at them.
             with contextlib.suppress(OSError):
                 at = os.stat(f"{home}/{federation}/{name}/quality").st_mtime
@@ -212,7 +214,7 @@ def _runs(home: Path, run: str | None = None) -> list[Checked]:
     return [Checked(*entry, home) for entry in sorted(folders, reverse=True)]
 
 
-def _folders(parent: Path, form: re.Pattern[str]) -> list[str]:
+def _folder_names(parent: Path, form: re.Pattern[str]) -> list[str]:
     if not parent.is_dir():
         return []
     with os.scandir(parent) as entries:
@@ -241,12 +243,12 @@ def _verdict(report: Report) -> str:
     return "drifted" if report.suite == SUITE else f"passed, {report.warnings:,} warnings"
 
 
-def _rank(boundary: str) -> tuple[int, str]:
+def _boundary_order(boundary: str) -> tuple[int, str]:
     places = [at for at, name in enumerate(_ORDER) if boundary.startswith(name)]
     return (places[0] if places else len(_ORDER), boundary)
 
 
-def _cell(party: str, run: Checked, name: str, verdicts: Mapping[str, str]) -> Cell:
+def _verdict_cell(party: str, run: Checked, name: str, verdicts: Mapping[str, str]) -> Cell:
     verdict = verdicts.get(name, "")
     if verdict in ("", "damaged"):
         return Cell(verdict, "" if not verdict else None, state="warn" if verdict else "")
@@ -285,7 +287,10 @@ def drift_report(profile: Sequence[Mapping[str, Any]], folders: Sequence[Path]) 
             feature,
             float(of["index"]),
             float(of["chance"]),
-            *(_share(of[name]) for name in ("missing_then", "missing", "clipped_then", "clipped")),
+            *(
+                _share_cell(of[name])
+                for name in ("missing_then", "missing", "clipped_then", "clipped")
+            ),
         )
         for feature, of, good in columns
     ]
@@ -351,7 +356,7 @@ def over_time(folders: Sequence[Path]) -> list[Block]:
     return [Figures("Drift over time", (Figure(svg, "population stability index"),), note)]
 
 
-def _share(value: Any) -> Cell:
+def _share_cell(value: Any) -> Cell:
     return Cell(f"{100 * float(value):.2f} %", float(value))
 
 

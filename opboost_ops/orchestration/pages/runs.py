@@ -72,18 +72,18 @@ def build(party: str, query: Query) -> list[Block]:
     blocks: list[Block] = []
     for name in names:
         blocks += [Heading(name)] if len(names) > 1 else []
-        blocks += _part(party, name, query)
-    return blocks or [_nothing(party)]
+        blocks += _party_blocks(party, name, query)
+    return blocks or [_nothing_of_run(party)]
 
 
-def _part(party: str, federation: str, query: Query) -> list[Block]:
+def _party_blocks(party: str, federation: str, query: Query) -> list[Block]:
     run = query.run or ""
     # The log is searched once, for both parts that speak of it.
     entries = cache(partial(exchange.run_entries, party, federation, run))
-    blocks = guarded(lambda: _asked(party, federation, run, entries()))
+    blocks = guarded(lambda: _waiting_approval(party, federation, run, entries()))
     blocks += guarded(partial(models.run_blocks, party, federation, run))
     blocks += guarded(partial(models.score_blocks, party, federation, run))
-    charged = guarded(partial(_charged, party, federation, query))
+    charged = guarded(partial(_charges, party, federation, query))
     important = [block for block in charged if isinstance(block, Note | Facts)]
     blocks += [Heading("Privacy"), *important] if important else []
     checks = guarded(partial(quality.run_blocks, party, federation, run))
@@ -100,7 +100,9 @@ def _part(party: str, federation: str, query: Query) -> list[Block]:
     return [*blocks, Links(links)]
 
 
-def _asked(party: str, federation: str, run: str, entries: exchange.Entries) -> list[Block]:
+def _waiting_approval(
+    party: str, federation: str, run: str, entries: exchange.Entries
+) -> list[Block]:
     since = asked_since((entry for _, entry in entries), federation, run)
     if since is None:
         return []
@@ -115,14 +117,14 @@ def worth_a_section(parts: Sequence[Section]) -> list[Section]:
     Args:
         parts: All parties' parts.
     """
-    idle = [s.party for s in parts if s.blocks == (_nothing(s.party),)]
+    idle = [s.party for s in parts if s.blocks == (_nothing_of_run(s.party),)]
     if len(idle) < 2:
         return [*parts]
     note = Note("muted", f"{', '.join(idle[:-1])} and {idle[-1]} have nothing of this run.")
     return [*(s for s in parts if s.party not in idle), Section("", (note,))]
 
 
-def _nothing(party: str) -> Note:
+def _nothing_of_run(party: str) -> Note:
     return Note("muted", f"{party} has nothing of this run.")
 
 
@@ -154,7 +156,7 @@ def _federations(party: str, query: Query) -> Iterator[str]:
                 yield name
 
 
-def _charged(party: str, federation: str, query: Query) -> list[Block]:
+def _charges(party: str, federation: str, query: Query) -> list[Block]:
     site, policy = site_of(party)
     if not has_state(site):
         return []
@@ -235,7 +237,7 @@ def sentences(
         next_run: When Airflow makes the next run.
     """
     released = [
-        f"{party}: {_count(charge)}, loss {charge.loss:.4g} for one person"
+        f"{party}: {_charge_count(charge)}, loss {charge.loss:.4g} for one person"
         for party, charge in charges.items()
         if charge.entries
     ]
@@ -250,7 +252,7 @@ def sentences(
     return tuple(lines)
 
 
-def _count(charge: Charged) -> str:
+def _charge_count(charge: Charged) -> str:
     return "1 ledger entry" if charge.entries == 1 else f"{charge.entries:,} ledger entries"
 
 
@@ -272,9 +274,9 @@ def of_run(
         links = (("The run in Airflow", run.href),)
         return [Note("bad", f"{who} marked this run as failed, in Airflow.", GO_ON, after, links)]
     if failed:
-        return [_failed(run, failed, after)]
+        return [_failure_note(run, failed, after)]
     if run.state in ("running", "queued"):
-        return [_running(run, instances, far)]
+        return [_progress_note(run, instances, far)]
     if run.state == "failed":
         waited = [task for task in instances if task.state not in ("success", "skipped")]
         names = ", ".join(task.title for task in waited[:_TOLD]) or "its tasks"
@@ -345,7 +347,7 @@ def ways_of_check(airflow_run: AirflowRun | None, party: str, run: str, boundary
     return Links(ways)
 
 
-def _failed(run: AirflowRun, failed: Sequence[Task], after: Sequence[str] = ()) -> Note:
+def _failure_note(run: AirflowRun, failed: Sequence[Task], after: Sequence[str] = ()) -> Note:
     first = failed[0]
     failure = first.failure
     refused = failure is not None and failure.refused
@@ -361,17 +363,17 @@ def _failed(run: AirflowRun, failed: Sequence[Task], after: Sequence[str] = ()) 
         "bad",
         f"{first.title} {what}.",
         remedy,
-        (*_lines(problem), *(f"Also {text}" for text in others), *after),
+        (*_fault_lines(problem), *(f"Also {text}" for text in others), *after),
         (("The task and its log", first.href(run)), ("The run in Airflow", run.href)),
     )
 
 
-def _lines(problem: str) -> list[str]:
+def _fault_lines(problem: str) -> list[str]:
     """Of a list of faults each by itself, without its dash."""
     return [line.strip().removeprefix("- ") for line in problem.splitlines()]
 
 
-def _running(run: AirflowRun, instances: Sequence[Task], far: Far) -> Note:
+def _progress_note(run: AirflowRun, instances: Sequence[Task], far: Far) -> Note:
     done = sum(task.state in ENDED for task in instances)
     busy = [task for task in instances if task.state in BUSY]
     lines = []

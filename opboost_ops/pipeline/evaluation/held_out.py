@@ -100,7 +100,7 @@ def judge(
         result = {name: comparison.evaluated(name) for name in compared}
         # Of a private model they would be exact functions of the rows.
         fitted = documents[SCORING] = scoring_of(federation.scoring, task, truth, predictions)
-        scores = _scores(fitted, predictions)
+        scores = _calibrated_scores(fitted, predictions)
         shown = [name for name in compared if name == new or not name.startswith("federated_")]
         classes = [str(name) for name in facts["classes"]]
         evaluation |= {
@@ -133,7 +133,7 @@ def judge(
         of = {name: compared[name] for name in result}
         evaluation["coverage"] = metrics_by_group(task, truth, of, codes)
     return Outcome(
-        tables={"predictions": _table(predictions)},
+        tables={"predictions": _predictions_table(predictions)},
         documents={**documents, "evaluation": evaluation, "gate": decision},
         lasting=lasting,
         summary={"rows": len(truth), "mode": mode, "metrics": result, "gate": decision["why"]},
@@ -141,7 +141,7 @@ def judge(
     )
 
 
-def _table(predictions: Predictions) -> pa.Table:
+def _predictions_table(predictions: Predictions) -> pa.Table:
     """Predictions by mode; a list a row where there are several classes."""
     columns = {}
     for mode, prediction in predictions.items():
@@ -184,7 +184,7 @@ def _profiles(task: Task, by_mode: Predictions) -> dict[str, Any]:
     return profiles
 
 
-def _scores(
+def _calibrated_scores(
     fitted: Mapping[str, Mapping[str, Any]], predictions: Predictions
 ) -> dict[ScoringMode, np.ndarray]:
     """Predictions as people see them: calibrated, where the version calibrates."""

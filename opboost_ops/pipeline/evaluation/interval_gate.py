@@ -71,20 +71,20 @@ def reference_of(federation: Federation, registry: Registry, run: str = "") -> s
     if champion is None or champion == run:
         return None
     by_hand = approved(registry)
-    if by_hand is not None and by_hand != run and _same(federation, registry, by_hand):
+    if by_hand is not None and by_hand != run and _is_comparable(federation, registry, by_hand):
         return by_hand
     used = {entry.version for entry in registry.history() if entry.event != "kept"}
     candidates = [version for version in registry.versions() if version in used and version != run]
-    values = {version: _value(federation, registry, version) for version in candidates}
+    values = {version: _own_metric(federation, registry, version) for version in candidates}
     # Of equals the earliest; maps are compared only until one is the same.
     ranked = sorted((-value, at) for at, value in enumerate(values.values()) if value is not None)
     for _, at in ranked:
-        if _same(federation, registry, candidates[at]):
+        if _is_comparable(federation, registry, candidates[at]):
             return candidates[at]
     return champion
 
 
-def _same(federation: Federation, registry: Registry, version: str) -> bool:
+def _is_comparable(federation: Federation, registry: Registry, version: str) -> bool:
     """True if a version has the same columns, maps, label and overlap of rows."""
     if not has_model(registry.names(version)):
         return False
@@ -102,7 +102,7 @@ def _same(federation: Federation, registry: Registry, version: str) -> bool:
     )
 
 
-def _value(federation: Federation, registry: Registry, version: str) -> float | None:
+def _own_metric(federation: Federation, registry: Registry, version: str) -> float | None:
     """A version's own main metric in the mode of scoring, greater is better; None without one."""
     label = federation.label
     assert label is not None
@@ -202,7 +202,9 @@ def interval_gate(
         return result | {"promote": False, "why": undefined(metric), "against": against}
     if reference is None:
         gain = comparison.gain(new, ALONE, metric)
-        return result | _first(context, metric, comparison.interval(ALONE, metric).value, gain)
+        return result | _first_decision(
+            context, metric, comparison.interval(ALONE, metric).value, gain
+        )
     if comparison.has(REFERENCE):
         value = comparison.interval(REFERENCE, metric).value
         gain = comparison.gain(new, REFERENCE, metric)
@@ -269,7 +271,7 @@ def intervals_of(comparison: Comparison, new: str) -> dict[str, Any]:
     }
 
 
-def _first(context: Context, metric: str, alone: float, gain: Interval) -> dict[str, Any]:
+def _first_decision(context: Context, metric: str, alone: float, gain: Interval) -> dict[str, Any]:
     horizontal = context.federation.learning == "horizontal"
     own = "this party's rows alone" if horizontal else "the label holder's columns alone"
     others = "rows do not pay" if horizontal else "columns do not pay at this epsilon"

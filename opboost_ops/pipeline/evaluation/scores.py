@@ -89,12 +89,12 @@ def score_columns(
     classes: list[str | int] = facts["classes"]
     if not classes:
         columns = {SCORE: pa.array(prediction), CLASS: pa.nulls(len(prediction), pa.string())}
-        return columns | _interval(fitted, prediction)
+        return columns | _interval_columns(fitted, prediction)
     names = pl.Series(classes)
     if prediction.ndim == 2:
         picked = prediction.argmax(axis=1)
         columns = {SCORE: pa.array(prediction.max(axis=1)), CLASS: names[picked].to_arrow()}
-        return columns | _probabilities(fitted, classes, prediction)
+        return columns | _probability_columns(fitted, classes, prediction)
     score = prediction
     more = {}
     if "calibration" in fitted:
@@ -102,7 +102,9 @@ def score_columns(
         more["uncalibrated"] = pa.array(prediction)
     picked = (score > metrics.threshold(scoring.cost_ratio)).astype(np.int64)
     columns = {SCORE: pa.array(score), CLASS: names[picked].to_arrow()}
-    return columns | _probabilities(fitted, classes, np.column_stack([1 - score, score])) | more
+    return (
+        columns | _probability_columns(fitted, classes, np.column_stack([1 - score, score])) | more
+    )
 
 
 def reason_columns(
@@ -165,7 +167,7 @@ def _explained(
     return parts, of_class[:, -1]
 
 
-def _probabilities(
+def _probability_columns(
     fitted: Mapping[str, Any], classes: list[str | int], table: np.ndarray
 ) -> dict[str, pa.Array]:
     if not fitted:
@@ -173,7 +175,7 @@ def _probabilities(
     return {f"{PROBABILITY}{name}": pa.array(table[:, i]) for i, name in enumerate(classes)}
 
 
-def _interval(fitted: Mapping[str, Any], prediction: np.ndarray) -> dict[str, pa.Array]:
+def _interval_columns(fitted: Mapping[str, Any], prediction: np.ndarray) -> dict[str, pa.Array]:
     interval = fitted.get("interval")
     if interval is None:
         return {}
@@ -203,7 +205,7 @@ def deliver(
     """
     failure: Exception
     try:
-        url, frames = sink.url(), map(_flat, groups())
+        url, frames = sink.url(), map(_plain_columns, groups())
         if url.startswith(S3):
             bucket, _, prefix = url.removeprefix(S3).partition("/")
             with scratch.file() as file:
@@ -231,7 +233,7 @@ def deliver(
     raise failure from None
 
 
-def _flat(table: pa.Table) -> pl.DataFrame:
+def _plain_columns(table: pa.Table) -> pl.DataFrame:
     """The scores as plain columns: lists and records as JSON, codes as texts."""
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)
@@ -265,7 +267,7 @@ def _insert(url: str, name: str, frames: Iterator[pl.DataFrame], same: dict[str,
     schema, _, plain = name.rpartition(".")
     first = next(frames)
     types = {pl.String: sa.Text, pl.Boolean: sa.Boolean}
-    names = _apart(first.columns)
+    names = _distinct_names(first.columns)
     columns: list[sa.Column[Any]] = [
         sa.Column(
             names[column],
@@ -291,13 +293,13 @@ def _insert(url: str, name: str, frames: Iterator[pl.DataFrame], same: dict[str,
     except sa.exc.OperationalError as error:
         failure = ConnectionError()
         if url.startswith("sqlite"):
-            failure = _refused(error)
+            failure = _database_error(error)
     except sa.exc.SQLAlchemyError as error:
-        failure = _refused(error)
+        failure = _database_error(error)
     raise failure from None
 
 
-def _apart(columns: Sequence[str]) -> dict[str, str]:
+def _distinct_names(columns: Sequence[str]) -> dict[str, str]:
     """Names of a database's columns, which ignore case: the second of two gets a number."""
     names: dict[str, str] = {}
     taken: set[str] = set()
@@ -311,7 +313,7 @@ def _apart(columns: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _refused(error: Exception) -> ContractError:
+def _database_error(error: Exception) -> ContractError:
     return ContractError(
         f"the database does not take the scores ({type(error).__name__}); nothing was written.",
         "Is there a table of that name with other columns? May this user make one? " + _KEPT,

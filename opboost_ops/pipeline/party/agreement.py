@@ -79,12 +79,12 @@ def agree(
     with open_state(site) as state, state.together():
         agreements = state.agreements.read()
         newest = agreements.newest(federation.name)
-        versions = _kept(state, federation.name, keep)
+        versions = _kept_agreements(state, federation.name, keep)
         if newest is not None and newest.digest == digest:
             if versions:
                 state.agreements.keep(federation.name, versions, fresh=False)
                 detail = f"number {newest.number}{_in_words(versions)}"
-                _enter(state, "agreed", newest, federation.label_holder, detail)
+                _log_agreement(state, "agreed", newest, federation.label_holder, detail)
             return newest
         _require_same_uuid(agreements.of(federation.name), federation)
         require_honest(agreements, federation, clock.today())
@@ -105,7 +105,7 @@ def agree(
         detail = f"number {new.number}{revoked}{_in_words(versions)}{who}{why}"
         if means := exposure_words(federation, site.party):
             detail = f"{detail}. {means}"
-        _enter(state, "agreed", new, federation.label_holder, detail)
+        _log_agreement(state, "agreed", new, federation.label_holder, detail)
     return new
 
 
@@ -146,7 +146,9 @@ def trained_under(state: PartyState, federation: str) -> dict[str, Agreement]:
     return dict(reversed(by_version.items()))
 
 
-def _kept(state: PartyState, federation: str, versions: Collection[str]) -> dict[str, int]:
+def _kept_agreements(
+    state: PartyState, federation: str, versions: Collection[str]
+) -> dict[str, int]:
     """The number of the agreement of each version's training."""
     if not versions:
         return {}
@@ -219,7 +221,7 @@ def withdraw(site: Site, number: int) -> tuple[Agreement, ...]:
         )
         state.agreements.withdraw(gone, now())
         numbers = ", ".join(str(n) for n in sorted(gone))
-        _enter(state, "withdrawn", named, site.party, f"number {numbers}")
+        _log_agreement(state, "withdrawn", named, site.party, f"number {numbers}")
         return tuple(a for a in state.agreements.read().agreements if a.number in gone)
 
 
@@ -236,7 +238,7 @@ def require_member(site: Site, federation: Federation) -> None:
         )
 
 
-def _enter(
+def _log_agreement(
     state: PartyState,
     action: Literal["agreed", "withdrawn"],
     agreement: Agreement,

@@ -109,7 +109,7 @@ def _of_party(federation: Federation, party: str, file: Path) -> tuple[list[Faul
             check()
         except OpBoostError as error:
             faults.append(Fault(f"{party}/{place}", error.problem, error.remedy))
-    faults += [*key_faults(federation, party, site), *_lost(party, site)]
+    faults += [*key_faults(federation, party, site), *_lost_pins(party, site)]
     try:
         store = open_store(site.store)
     except OpBoostError as error:
@@ -133,7 +133,7 @@ def _budget_faults(federation: Federation, party: Publisher) -> list[Fault]:
     return []
 
 
-def _lost(party: str, site: Site) -> list[Fault]:
+def _lost_pins(party: str, site: Site) -> list[Fault]:
     if not has_tables(site.ledger_url()):
         return []
     with open_state(site) as state:
@@ -223,7 +223,7 @@ def key_dates(federation: Federation) -> list[str]:
 
 def _table_faults(federation: Federation, parties: Parties, people: MadePeople) -> list[Fault]:
     """All that the first stages of a training run and of a scoring run would find."""
-    faults = _looked_at(federation, parties, "train", tuple(federation.parties), people)
+    faults = _faults_of_tables(federation, parties, "train", tuple(federation.parties), people)
     scored = scoring_parties(federation, parties)
     if not scored and federation.scoring.cron is None:
         return faults
@@ -237,7 +237,7 @@ def _table_faults(federation: Federation, parties: Parties, people: MadePeople) 
                     "name the file of rows to score, or remove it everywhere",
                 )
             )
-    return faults + _looked_at(federation, parties, "score", scored, people)
+    return faults + _faults_of_tables(federation, parties, "score", scored, people)
 
 
 def scorers(federation: Federation) -> tuple[str, ...]:
@@ -267,7 +267,7 @@ def scoring_parties(federation: Federation, parties: Parties) -> tuple[str, ...]
     )
 
 
-def _looked_at(
+def _faults_of_tables(
     federation: Federation,
     parties: Parties,
     purpose: Purpose,

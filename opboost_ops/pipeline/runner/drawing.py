@@ -63,7 +63,9 @@ def require_within(
     before = state.ledger.models()
     # A run that is cleared has been charged for its models.
     charged = {entry.kind for entry in before if entry.run == run}
-    models = [model for model in _models(federation, stages, facts) if model.kind not in charged]
+    models = [
+        model for model in _model_entries(federation, stages, facts) if model.kind not in charged
+    ]
     if models:
         Budget(party.policy).models(before, models)
     return " ".join(
@@ -114,7 +116,7 @@ def model_cost(federation: Federation) -> dict[str, Any] | None:
     return {"epsilon": private.epsilon, "curve": None, "replaced": None}
 
 
-def _models(
+def _model_entries(
     federation: Federation, stages: Sequence[str], facts: dict[str, Any]
 ) -> Iterator[LedgerEntry]:
     private = federation.training.private

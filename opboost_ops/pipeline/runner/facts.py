@@ -58,13 +58,13 @@ def tell(fact: Tell, party: Publisher, federation: Federation, stage: str, publi
         published: Bytes that it has published.
     """
     try:
-        for name, value in _after(party, federation, stage, published):
+        for name, value in _facts_after(party, federation, stage, published):
             fact(name, value)
     except Exception as error:
         _LOG.warning("facts of %s could not be sent (%s)", stage, type(error).__name__)
 
 
-def _after(
+def _facts_after(
     party: Publisher, federation: Federation, stage: str, published: int
 ) -> Iterator[tuple[str, float]]:
     if published:

@@ -212,7 +212,7 @@ def _run_stage(
         announce(party, federation, run.run, subject.name, subject.discloses)
     failure: Exception | None = None
     try:
-        outcome, published = _executed(party, context, stage, stored, opened, signer)
+        outcome, published = _execute(party, context, stage, stored, opened, signer)
     except Exception as error:
         failure = redact_failure(context, stage, error)
         if failure is error:
@@ -249,7 +249,7 @@ def _run_stage(
     return public
 
 
-def _executed(
+def _execute(
     party: Publisher,
     context: Context,
     stage: str,
@@ -359,7 +359,7 @@ def redact_failure(context: Context, stage: str, error: Exception) -> Exception:
     if not is_private(context.federation, context.party, subject) or _is_public(error):
         return error
     text = str(error) if isinstance(error, OpBoostError) else traceback.format_exc()
-    _keep(context.home, f"{stage}: {text}\n{_charged(context)}")
+    _keep_reason(context.home, f"{stage}: {text}\n{_charged(context)}")
     place = f"{context.federation.name}/{context.run}/{REASON}"
     return ContractError(
         subject.problem.format(context.party),
@@ -383,7 +383,7 @@ def _is_public(error: Exception) -> bool:
     return isinstance(error, ConnectionError | TimeoutError) or is_disk_full(error)
 
 
-def _keep(home: Home, reason: str) -> None:
+def _keep_reason(home: Home, reason: str) -> None:
     # On a full disk there is no room for the reason, either.
     with suppress(OSError):
         home.write(REASON, f"{reason}\n".encode())

@@ -79,7 +79,7 @@ def open_rows(context: Context) -> Outcome:
         columns = tables[holder].unpack(gather(scratch, packed, positions))
         contents[opened_table(holder)] = pa.table(
             {
-                name: _where(there, smallest_integers(values, scratch)) if left
+                name: _null_where_absent(there, smallest_integers(values, scratch)) if left
                 else smallest_integers(values, scratch)
                 for name, values in columns.items()
             }
@@ -141,7 +141,7 @@ def routed_rows(context: Context, holder: str) -> Rows:
     return Rows("routes", columns, thresholds)
 
 
-def _where(there: np.ndarray, values: pa.Array) -> pa.Array:
+def _null_where_absent(there: np.ndarray, values: pa.Array) -> pa.Array:
     return pc.if_else(pa.array(there), values, pa.scalar(None, values.type))
 
 
@@ -214,7 +214,7 @@ def open_tables(context: Context, tables: Mapping[str, Rows]) -> dict[str, Opene
         laid = context.receive("shares", holder)
         people = ((m, p) for m, p, _ in _people(session, points[holder], None))
         layout = layout_of(laid)
-        sharings.add(at, people, layout.nonce, laid.parts, partial(_share, laid))
+        sharings.add(at, people, layout.nonce, laid.parts, partial(_share_table, laid))
     by_holder = {}
     for at, holder in enumerate(holders):
         rows = tables[holder]
@@ -246,7 +246,7 @@ def open_tables(context: Context, tables: Mapping[str, Rows]) -> dict[str, Opene
     return by_holder
 
 
-def _share(laid: Artifact, number: int) -> zero_shares.Layout:
+def _share_table(laid: Artifact, number: int) -> zero_shares.Layout:
     layout = layout_of(laid)
     content = laid.part(number, layout.width)
     return zero_shares.Layout(content, layout.numbers[number], layout.keys[number])

@@ -128,7 +128,7 @@ def promise_of(context: Context) -> Promise | None:
         return None
     noise = sum_noise_of(context.federation)
     replaced = 2 * private.epsilon if noise is None else noise.replaced.epsilon
-    return Promise(replaced, _left(context), sum_guarantee(context.federation))
+    return Promise(replaced, _further_models(context), sum_guarantee(context.federation))
 
 
 def sum_noise_of(federation: Federation) -> SumNoise | None:
@@ -161,7 +161,7 @@ def sum_guarantee(federation: Federation) -> str:
     return noise.guarantee(len(federation.parties))
 
 
-def _left(context: Context) -> str:
+def _further_models(context: Context) -> str:
     budget = context.policy.model_budget
     if budget is None:
         return ""

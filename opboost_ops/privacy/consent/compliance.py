@@ -58,7 +58,7 @@ def limits(
     if len(finite) < len(losses):
         return {}
     once = edges if parsed.type == "numeric" else 0.0
-    return {"budget": _up(RELEASES * sum(finite) + once)}
+    return {"budget": _rounded_up(RELEASES * sum(finite) + once)}
 
 
 def all_features_limit(budgets: Iterable[float | None]) -> float | None:
@@ -85,7 +85,7 @@ def _curves(feature: Feature, domain: Domain) -> Iterator[LossCurve]:
         yield loss_curve(feature.missing_bit, BIT)
 
 
-def _up(loss: float) -> float:
+def _rounded_up(loss: float) -> float:
     return math.ceil(loss * _STEPS) / _STEPS
 
 
@@ -102,12 +102,12 @@ def require_consent(policy: Policy, federation: Federation, party: str) -> None:
         PolicyError: Naming every rule that the plan breaks.
     """
     refused = [
-        *_plainly(policy, federation, party),
+        *_readable_by_all(policy, federation, party),
         *_other_columns(policy, federation, party),
-        *_alignment(policy, federation, party),
+        *_alignment_faults(policy, federation, party),
     ]
     if federation.parties[party].role == "feature_holder":
-        refused += _released(policy, federation, party)
+        refused += _release_faults(policy, federation, party)
     if refused:
         raise PolicyError(
             f"The policy of {party} refuses this run: {'; '.join(refused)}.",
@@ -115,7 +115,7 @@ def require_consent(policy: Policy, federation: Federation, party: str) -> None:
         )
 
 
-def _released(policy: Policy, federation: Federation, party: str) -> Iterator[str]:
+def _release_faults(policy: Policy, federation: Federation, party: str) -> Iterator[str]:
     receiver = federation.label_holder
     if receiver not in policy.receivers:
         yield f"receivers: {receiver} is not among them"
@@ -142,7 +142,7 @@ def _released(policy: Policy, federation: Federation, party: str) -> Iterator[st
             )
 
 
-def _plainly(policy: Policy, federation: Federation, party: str) -> Iterator[str]:
+def _readable_by_all(policy: Policy, federation: Federation, party: str) -> Iterator[str]:
     """Without the receiver's key anyone who reads the store reads all that is sent to it."""
     holder = federation.parties[party].role == "feature_holder"
     sent_to = {federation.label_holder} if holder else set(federation.parties) - {party}
@@ -208,7 +208,7 @@ def require_splits_allowed(
         )
 
 
-def _alignment(policy: Policy, federation: Federation, party: str) -> Iterator[str]:
+def _alignment_faults(policy: Policy, federation: Federation, party: str) -> Iterator[str]:
     """A feature holder's rules for its whole table, independent of the queries."""
     rules = policy.alignment
     if federation.parties[party].role != "feature_holder":

@@ -73,10 +73,12 @@ class Budget:
             budget = budget_of(self._policy, column)
             needs = total([r.loss for r in new if r.column == column])
             feature = next(r.feature for r in new if r.column == column)
-            over += _over(f"features.{feature}.budget", budget, after[column], needs)
+            over += _excesses(f"features.{feature}.budget", budget, after[column], needs)
         everything = total(list(after.values()))
         needs = total([release.loss for release in new])
-        over += _over("all_features.budget", self._policy.all_features.budget, everything, needs)
+        over += _excesses(
+            "all_features.budget", self._policy.all_features.budget, everything, needs
+        )
         self._refuse(over)
 
     def models(self, before: Sequence[LedgerEntry], new: Sequence[LedgerEntry]) -> None:
@@ -113,7 +115,7 @@ class Budget:
             )
 
 
-def _over(name: str, budget: float | None, after: Loss, needs: Loss) -> list[str]:
+def _excesses(name: str, budget: float | None, after: Loss, needs: Loss) -> list[str]:
     if budget is None or after <= Fraction(budget):
         return []
     if needs == math.inf:
@@ -193,8 +195,8 @@ def account_of(releases: Iterable[LedgerEntry], budget: ModelBudget | None = Non
     once = [m.curve.values if m.curve else renyi.pure(m.epsilon or 0.0) for m in models]
     twice = [m.replaced.values if m.replaced else renyi.pure(2 * (m.epsilon or 0)) for m in models]
     curve = renyi.composed([_NOTHING, *twice])
-    epsilon = _composed(sum_epsilon, renyi.composed([_NOTHING, *once]), delta, bool(deltas))
-    replaced = _composed(2 * sum_epsilon, curve, delta, bool(deltas))
+    epsilon = _composed_epsilon(sum_epsilon, renyi.composed([_NOTHING, *once]), delta, bool(deltas))
+    replaced = _composed_epsilon(2 * sum_epsilon, curve, delta, bool(deltas))
     return ModelAccount(
         trainings=sum(m.kind == "model" for m in models),
         sum_epsilon=sum_epsilon,
@@ -229,7 +231,7 @@ def more_such(releases: Iterable[LedgerEntry], budget: ModelBudget, run: str = "
     def fits(count: int) -> bool:
         curve = renyi.composed([base.curve, renyi.repeated(each.curve, count)])
         spent = base.sum_epsilon + count * each.sum_epsilon
-        return _composed(2 * spent, curve, delta, bool(deltas)) <= cap
+        return _composed_epsilon(2 * spent, curve, delta, bool(deltas)) <= cap
 
     if fits(_MANY):
         return None
@@ -242,7 +244,7 @@ def _delta(declared: Sequence[float], budget: ModelBudget | None) -> float:
     return min(declared, default=0.0)
 
 
-def _composed(
+def _composed_epsilon(
     sum_epsilon: Fraction, curve: tuple[float, ...], delta: float, needs_delta: bool
 ) -> Fraction:
     """The curve's epsilon; where all models have epsilon alone, their sum if that is less."""

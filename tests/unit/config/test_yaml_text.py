@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opboost_ops.config import documents as yaml_text
+from opboost_ops.config import documents
 from opboost_ops.config.documents import parse_yaml, read_yaml
 from opboost_ops.config.loading import load_federation, load_policy, load_site
 from opboost_ops.errors import ConfigError
@@ -143,7 +143,7 @@ def test_anchors_of_a_modest_file_are_taken() -> None:
 
 def test_python_s_own_loader_has_the_same_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """PyYAML may have been built without libyaml."""
-    monkeypatch.setattr(yaml_text, "_LOADER", yaml.SafeLoader)
+    monkeypatch.setattr(documents, "_LOADER", yaml.SafeLoader)
     for name in ("merge_keys", "a_key_twice", "aliases", "a_list_as_key"):
         text, told = HOSTILE[name]
         with pytest.raises(ConfigError) as caught:
@@ -156,7 +156,7 @@ shown = st.characters(exclude_categories=("Cc", "Cf", "Cs", "Zl", "Zp"), include
 scalars = st.one_of(
     st.none(), st.booleans(), st.integers(-(2**40), 2**40), st.text(shown, max_size=12)
 )
-documents = st.recursive(
+yaml_values = st.recursive(
     scalars,
     lambda inner: st.one_of(
         st.lists(inner, max_size=4), st.dictionaries(st.text(shown, max_size=6), inner, max_size=4)
@@ -166,7 +166,7 @@ documents = st.recursive(
 
 
 @settings(max_examples=150, deadline=None)
-@given(documents, st.sampled_from([None, True, False]))
+@given(yaml_values, st.sampled_from([None, True, False]))
 def test_whatever_yaml_writes_is_read_back(document: object, flow: bool | None) -> None:
     text = yaml.safe_dump(document, default_flow_style=flow, allow_unicode=True)
     if "!!" in text:  # Text that is not printable is written with a tag.

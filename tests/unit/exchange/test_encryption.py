@@ -123,19 +123,19 @@ def test_a_private_key_from_its_file(tmp_path: Path) -> None:
 def test_keys_init_prints_both_public_keys(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    init.init(tmp_path)
+    init.init_keys_command(tmp_path)
     first, second = capsys.readouterr().out.splitlines()
-    init.show(tmp_path)
+    init.show_keys_command(tmp_path)
     assert first in capsys.readouterr().out
     folder = tmp_path / "keys"
     assert first == f"signing_key: {Signer.from_file(folder / 'signing.key').public}"
     assert second == f"encryption_key: {PrivateKey.from_file(folder / 'encryption.key').public}"
     assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
     with pytest.raises(ConfigError, match="nothing was made"):
-        init.init(tmp_path)
+        init.init_keys_command(tmp_path)
     (folder / "encryption.key").unlink()
     (tmp_path / "site.yaml").write_text("{version: 1, party: bank, store: exchange}\n")
-    init.renew(tmp_path, "encryption")
+    init.renew_key_command(tmp_path, "encryption")
     again = capsys.readouterr().out.strip()
     assert again == f"encryption_key: {PrivateKey.from_file(folder / 'encryption.key').public}"
     assert again != second

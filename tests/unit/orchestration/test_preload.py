@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from opboost_ops.orchestration.deployment import installation, preload
-from opboost_ops.pipeline.runner import fork_server as stages
+from opboost_ops.pipeline.runner import fork_server
 
 IMAGE = Path(__file__).parents[3] / "docker" / "image" / "settings" / "airflow_local_settings.py"
 
 
-@pytest.mark.parametrize("name", [*stages.OURS, *stages.THEIRS, *preload.OURS, *preload.AIRFLOWS])
+@pytest.mark.parametrize(
+    "name", [*fork_server.OURS, *fork_server.THEIRS, *preload.OURS, *preload.AIRFLOWS]
+)
 def test_each_module_is_there(name: str) -> None:
     """One that another release has elsewhere is passed over in silence, so it is looked at here."""
     assert find_spec(name)

@@ -20,7 +20,7 @@ from opboost_ops.exchange import audit
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.privacy import releases
-from opboost_ops.privacy.ledger import entries as ledger
+from opboost_ops.privacy.ledger import entries as ledger_entries
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.pages.airflow_runs import TRAIN
 
@@ -74,13 +74,13 @@ def _ledger(folder: Path, nights: int, lines: int | None) -> None:
             entries = connection.execute(sa.select(audit._AUDIT.c.entry)).scalars().all()
         lines_of_run = [r.model_dump(mode="json") for r in state.ledger.entries()]
         with state.database.writing() as connection:
-            for table in (audit._AUDIT, ledger._ENTRIES, ledger._COMMITS):
+            for table in (audit._AUDIT, ledger_entries._ENTRIES, ledger_entries._COMMITS):
                 connection.execute(sa.delete(table))
             told = list(_lines(lines_of_run, nights))[:lines]
-            connection.execute(sa.insert(ledger._ENTRIES), told)
+            connection.execute(sa.insert(ledger_entries._ENTRIES), told)
             commits = {line["artifact"]: line["recorded_at"] for line in told}
             rows = [{"artifact": a, "committed_at": at} for a, at in commits.items()]
-            connection.execute(sa.insert(ledger._COMMITS), rows)
+            connection.execute(sa.insert(ledger_entries._COMMITS), rows)
             connection.execute(sa.insert(audit._AUDIT), list(_entries(entries, nights)))
             first = (BEGIN + _NIGHT).date().isoformat()
             connection.execute(sa.update(releases._RELEASES).values(opened=first))

@@ -216,7 +216,7 @@ def test_dirt_changes_neither_model_nor_scores(
     table = prepared(tidy)["shop"]
     person = table.get_column("id")[0]
     capsys.readouterr()
-    ledger.command(tidy.folder / "shop", " | ".join(person.upper().split("|")))
+    ledger.forget_command(tidy.folder / "shop", " | ".join(person.upper().split("|")))
     assert "shop forgot the person" in capsys.readouterr().out
     later = Workspace(tidy.folder, SECOND_RUN)
     later.open()

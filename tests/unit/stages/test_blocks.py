@@ -8,7 +8,7 @@ import pytest
 from opboost_ops.errors import ContractError
 from opboost_ops.learning.boosters import lightgbm_backend
 from opboost_ops.pipeline.inputs.raw_blocks import blocks, unchanged_blocks, whole_table
-from opboost_ops.tables.spill import tables as sizes
+from opboost_ops.tables.spill import tables
 from tests.federation import Workspace, small_credit
 from tests.party_state import context_of, forget
 
@@ -43,7 +43,7 @@ def test_blocks_are_the_table(written: Workspace, monkeypatch: pytest.MonkeyPatc
     context = context_of(written, PARTY)
     whole = whole_table(context)
     for bound in ("FEWEST", "MOST"):
-        monkeypatch.setattr(sizes, bound, 30)
+        monkeypatch.setattr(tables, bound, 30)
     found = list(blocks(context))
     # Small row groups are joined, so that what is done once a block does not count.
     assert {block.height for block in found[:-1]} == {30}

@@ -338,7 +338,7 @@ def test_a_forgotten_person_leaves_the_copy_and_does_not_come_back(
     before = pl.read_ipc(copied.read_bytes()).get_column("id")
     assert person in before
 
-    ledger.command(workspace.folder / "bank", str(person))
+    ledger.forget_command(workspace.folder / "bank", str(person))
     said = capsys.readouterr().out
     assert "Removed from the copies that runs of credit_scoring have made" in said
     assert str(person) not in said
@@ -359,7 +359,7 @@ def test_a_forgotten_person_leaves_the_copy_and_does_not_come_back(
     # An ID that nobody has removes nothing.
     kept = copied.read_bytes()
     for nobody in ("nobody-at-all", "9" * 20, "--5"):
-        ledger.command(workspace.folder / "bank", nobody)
+        ledger.forget_command(workspace.folder / "bank", nobody)
         said = capsys.readouterr().out
         assert "put the ID on its list" in said and "Removed" not in said
     assert copied.read_bytes() == kept
