@@ -28,7 +28,7 @@ from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.mechanisms import Designed
 from opboost_ops.mechanisms.designed import Table
 
-#: Which form of file this is.
+#: What the file of a designed channel says of its form.
 FORM = "designed_channel"
 _VERSION = 1
 
@@ -44,7 +44,7 @@ STANDARD: Mapping[str, Any] = {
     "name": "designed", "epsilon": 0.65, "most": 4.45, "table": "standard",
 }  # fmt: skip
 
-#: Most bytes of a file: 64 x 64 counts of 20 digits take a tenth of it.
+#: Most bytes of such a file: 64 x 64 counts of 20 digits take a tenth of it.
 _MOST_BYTES = 1 << 20
 
 _REMEDY = "take a file as `opboost channel designed --out` wrote it"
@@ -65,7 +65,7 @@ FREE = (
     "scoring.reasons",
 )
 
-#: The same, besides, of vertical learning. In horizontal learning all of ``training`` decides which
+#: May change besides in vertical learning. In horizontal learning all of ``training`` decides which
 #: sums leave.
 FREE_VERTICAL = (
     "training.trees",

@@ -27,7 +27,7 @@ _BY_FORM = frozenset({"bounds", "domain", "scale", "missing"})
 #: Of the ID: the raw column's name.
 _ID_NAME = frozenset({"column"})
 
-#: Longest part of such a name that a category gives.
+#: Longest part of a column's name that a category gives.
 LONGEST = 128
 
 #: What the names of a model's features may not hold.

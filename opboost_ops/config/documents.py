@@ -22,18 +22,18 @@ import yaml
 from opboost_ops.config.schema import MOVING
 from opboost_ops.errors import ConfigError
 
-#: Most bytes of a file.
+#: Most bytes of a YAML file.
 MOST_BYTES = 8 << 20
 
-#: How deep mappings and lists may lie in one another.
+#: How deep its mappings and lists may lie in one another.
 MOST_DEPTH = 32
 
 _TOO_DEEP = f"goes deeper than {MOST_DEPTH} levels"
 
-#: Most keys, entries and values in a file, aliases counted with what they stand for.
+#: Most keys, entries and values in it, aliases counted with what they stand for.
 MOST_NODES = 500_000
 
-#: Longest key or value, in characters.
+#: Its longest key or value, in characters.
 MOST_CHARACTERS = 100_000
 
 _MOVING = re.compile(f"[{MOVING}]")
@@ -43,10 +43,10 @@ _FASTEST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _REMEDY = "Correct it there; `opboost check` names what is left."
 
-#: Most bytes.
+#: Most bytes of a JSON text.
 MOST_JSON_BYTES = 64 << 20
 
-#: How deep objects and lists may lie in one another.
+#: How deep its objects and lists may lie in one another.
 MOST_JSON_DEPTH = 64
 
 

@@ -8,6 +8,8 @@ what that party published, as its noise can be undone by the secret too.
 Manifest and signature stay readable for all who see the store: counts, column names, loss curves.
 The digests in it are of salted contents (`exchange.files`), by which no guess of a file can be
 tested.
+
+A party's private keys lie where ``site.yaml`` names them, each beside those that it has replaced.
 """
 
 import base64

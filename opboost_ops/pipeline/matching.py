@@ -1,4 +1,4 @@
-"""The sealed exchange within a run: sessions, messages, keys and points."""
+"""The sealed exchange within a run: sessions, messages, keys and points, and what it discloses."""
 
 import logging
 import shutil

@@ -189,7 +189,7 @@ def common_type(kinds: Sequence[pl.DataType]) -> pl.DataType | None:
 def _family(kind: pl.DataType) -> object:
     if kind.is_numeric():
         return "number"
-    if kind in (pl.String, pl.Categorical, pl.Enum):
+    if kind in TEXTS:
         return "text"
     if isinstance(kind, pl.Datetime):
         return ("moment", kind.time_zone)

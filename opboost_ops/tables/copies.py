@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError, OpBoostError
 from opboost_ops.mechanisms.cmac import keys_of_texts
-from opboost_ops.tables.columns import Expected, column_form, found_names, holds_numbers
+from opboost_ops.tables.columns import TEXTS, Expected, column_form, found_names, holds_numbers
 from opboost_ops.tables.database import database_parts
 from opboost_ops.tables.files import local_parts, s3_parts
 from opboost_ops.tables.parquet import FAILURES, polars_frame, scan, scan_common
@@ -37,8 +37,6 @@ from opboost_ops.tables.text import no_room
 
 #: Rows at a time.
 _ROWS = 131_072
-
-_STRINGS = (pl.String, pl.Categorical, pl.Enum)
 
 #: Bytes at home for each byte of a source, while it is sorted; once more while IDs are made, and
 #: while rows are aggregated.
@@ -232,7 +230,7 @@ def _cells(block: pl.DataFrame, name: str) -> pl.Series:
         whole = numbers.cast(pl.Int64, strict=False)
         whole = whole.set(whole.cast(pl.Float64) != numbers, None)
         letter, texts = "n", whole.cast(pl.String).fill_null(numbers.cast(pl.String))
-    elif kind in _STRINGS:
+    elif kind in TEXTS:
         letter, texts = "t", values.cast(pl.String)
     else:
         written = [None if value is None else repr(value) for value in values.to_list()]

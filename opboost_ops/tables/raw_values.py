@@ -8,7 +8,7 @@ import polars as pl
 from opboost_ops.config.feature import Feature, canonical
 from opboost_ops.config.federation import Label
 from opboost_ops.errors import ContractError
-from opboost_ops.tables.columns import holds_categories
+from opboost_ops.tables.columns import TEXTS, holds_categories
 from opboost_ops.tables.dialect import moments, zoned
 
 #: Most classes that nobody has declared.
@@ -19,8 +19,6 @@ FEW_CLASSES = 20
 
 #: Fewest rows a class on average, where there are more.
 _ROWS = 10
-
-_TEXTS = (pl.String, pl.Categorical, pl.Enum)
 
 #: Seconds from 1970-01-01 to the end of the last year of four digits.
 _LATEST = 253_402_300_800.0
@@ -179,7 +177,7 @@ def _numeric(values: pl.Series, feature: Feature) -> pl.Series:
         return values.cast(pl.Float64)
     if feature.unit is None:
         return values
-    if kind in _TEXTS:
+    if kind in TEXTS:
         numbers = _from_text(values.cast(pl.String))
         if numbers.null_count() > values.null_count():
             raise ContractError(

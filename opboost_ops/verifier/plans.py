@@ -1,4 +1,4 @@
-"""A run's plan: who takes part, by which keys, and which columns are released by which mechanism.
+"""A run's plan: who takes part, what is released by which mechanism, and which artifacts follow.
 
 A plan has a federation file's entries, but for those at their default.
 

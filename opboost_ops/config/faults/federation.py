@@ -1,4 +1,4 @@
-"""Faults of a federation file whose entries each have the right form."""
+"""Faults of a federation file, or of a policy, whose entries each have the right form."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -18,7 +18,8 @@ from opboost_ops.config.terms import schedule_faults
 from opboost_ops.config.training import DPBoostTraining, scoring_faults
 from opboost_ops.errors import Fault
 
-#: With two parties the sum gives the other one away; the most are what was tried.
+#: Parties of horizontal learning. With two the sum gives the other one away; the most are what was
+#: tried.
 FEWEST, MOST = 3, 32
 
 

@@ -1,9 +1,12 @@
 """Acceptance of the rounds of horizontal learning by one party.
 
-A state machine without files, clock or network, beside `exchange.acceptance`, which takes the plan.
-First every party's signed key of the run; their digests and the plan's make the session's. From
-then on each message answers the decision before it, the first ones the session. So a message is of
-this run, of these parties and keys, and of the one conversation that led there, or it is refused.
+`Conversation` is a state machine without files, clock or network, beside `exchange.acceptance`,
+which takes the plan. First every party's signed key of the run; their digests and the plan's make
+the session's. From then on each message answers the decision before it, the first ones the session.
+So a message is of this run, of these parties and keys, and of the one conversation that led there,
+or it is refused.
+
+`Messages` puts a party's own messages into the store, and polls it for those of the others.
 """
 
 import base64

@@ -17,10 +17,10 @@ from opboost_ops.errors import ArtifactError, ContractError
 from opboost_ops.exchange.manifest import MANIFEST
 from opboost_ops.tables.spill.files import private_folder
 
-#: Where it lies; no name of a federation begins with a dot.
+#: Where a store's identity lies; no name of a federation begins with a dot.
 IDENTITY = ".identity"
 
-#: Most bytes of it that are read.
+#: Most bytes of an identity that are read.
 MOST = 64
 
 _FORM = re.compile(r"[0-9a-f]{32}")

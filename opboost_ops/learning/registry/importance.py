@@ -14,10 +14,13 @@ from opboost_ops.config.training import Training
 from opboost_ops.domain import DomainMap
 from opboost_ops.learning.boosters.trainer import Frame, contributions, gains, model_of
 
+#: Most rows whose importance is computed.
 _ROWS = 10_000
 
-#: Processor seconds that it takes; where so few are too few for some hundred rows, at most these.
+#: Processor seconds that importance takes; where so few are too few for some hundred rows, at most
+#: these.
 _BUDGET, _MOST = 0.1, 3.0
+
 #: What TreeSHAP takes of them for a row, a leaf and a level of its tree. How many rows there are
 #: follows from the model alone, never from a clock: a retry writes the same card.
 _SECONDS_A_STEP = 26e-9

@@ -35,7 +35,7 @@ Groups = Callable[[], Iterator[pa.Table]]
 #: Rows that are read at a time of a file that is there.
 _ROWS = 131_072
 
-#: By which rows are told apart; nobody chooses them against us.
+#: Of hashes by which rows are told apart; nobody chooses them against us.
 _SEEDS = (0, 1)
 
 _CHAMPION = "champion.json"

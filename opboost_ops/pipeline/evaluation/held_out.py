@@ -1,4 +1,4 @@
-"""Evaluation of a new model on held-out rows: metrics, scoring, the gate's decision."""
+"""Evaluation of a new model on held-out rows: metrics, also by group, and the gate's decision."""
 
 import hashlib
 import json

@@ -3,6 +3,8 @@
 One agreement of a federation is in force: a new one retires the former. A version that was trained
 under a former one is scored only where the party's own audit log has its training, and its people
 keep it by name.
+
+A party that has stopped takes part in no run of the federation until it resumes.
 """
 
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""Arrow: a checked and evaluated model -> an immutable version in the registry."""
+"""Arrow: a checked and evaluated model -> an immutable version in the registry, and its promise."""
 
 import json
 import logging
