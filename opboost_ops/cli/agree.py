@@ -298,7 +298,6 @@ def approve_command(
     import getpass
 
     from opboost_ops.config.loading import load_site
-    from opboost_ops.errors import ConfigError
     from opboost_ops.pipeline.party import approval
 
     loaded = load_site(site / "site.yaml")
@@ -349,7 +348,6 @@ def _change_participation(
     import getpass
 
     from opboost_ops.config.loading import load_site
-    from opboost_ops.errors import ConfigError
     from opboost_ops.pipeline.party.admin_actions import ActionRequest, do
 
     if not because.strip():

@@ -10,7 +10,7 @@ from opboost_ops.cli.arguments import AsJson, SiteFolder
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from opboost_ops.config.site import Site as PartySite
+    from opboost_ops.config.site import Site
     from opboost_ops.exchange.audit import Audit
     from opboost_ops.exchange.store.store import Store
 
@@ -88,7 +88,7 @@ def gc(
 
 
 def _retire_runs(
-    site: "PartySite", store: "Store", audit: "Audit", before: "datetime", dry: bool
+    site: "Site", store: "Store", audit: "Audit", before: "datetime", dry: bool
 ) -> int:
     import shutil
 

@@ -82,7 +82,6 @@ def init_command(
     """
     from opboost_ops import api
     from opboost_ops.config.loading import POLICY
-    from opboost_ops.errors import ConfigError
     from opboost_ops.tables.local import dialect_of
 
     where = folder or Path(party)

@@ -13,7 +13,7 @@ from opboost_ops.errors import ConfigError
 if TYPE_CHECKING:
     from opboost_ops.config.federation import IdColumn
     from opboost_ops.config.policy import Policy
-    from opboost_ops.config.site import Site as PartySite
+    from opboost_ops.config.site import Site
 
 
 ledger_app = typer.Typer(help="Show and repair a party's privacy ledger.", no_args_is_help=True)
@@ -195,7 +195,6 @@ def forget_command(
 
     from opboost_ops import __version__
     from opboost_ops.config.loading import load_party
-    from opboost_ops.errors import ConfigError
     from opboost_ops.exchange.party_state import open_state
     from opboost_ops.extras.backup.restoring import ASIDE
     from opboost_ops.learning.registry.registry import Registry
@@ -303,7 +302,7 @@ def forget_command(
         print(f"Receipt: {receipt}. `opboost audit show` has its entry, number {number_of_entry}.")
 
 
-def _ids_of(site: "PartySite") -> "list[tuple[str, IdColumn]]":
+def _ids_of(site: "Site") -> "list[tuple[str, IdColumn]]":
     """Federations that the party ever agreed to, in that order, and how each named a person."""
     from opboost_ops.config.federation import IdColumn
     from opboost_ops.exchange.party_state import agreements_of
@@ -315,7 +314,7 @@ def _ids_of(site: "PartySite") -> "list[tuple[str, IdColumn]]":
 
 
 def _tables_with(
-    site: "PartySite", policy: "Policy", identities: list[str | int]
+    site: "Site", policy: "Policy", identities: list[str | int]
 ) -> tuple[list[str], list[str]]:
     """In which federations' tables a person is, and which of them could not be looked at."""
     import polars as pl

@@ -12,7 +12,8 @@ from opboost_ops.config.policy import ADMIN_ACTIONS, REASONS
 from opboost_ops.orchestration.dags import tasks
 from opboost_ops.orchestration.dags.groups import common_of
 from opboost_ops.orchestration.dags.operators import PartyOperator
-from opboost_ops.orchestration.dags.run_notes import ADMIN_TAG, TAG, our_session
+from opboost_ops.orchestration.dags.run_notes import ADMIN_TAG, our_session
+from opboost_ops.orchestration.pages.airflow import TAG
 
 
 @hookimpl

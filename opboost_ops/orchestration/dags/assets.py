@@ -9,8 +9,8 @@ from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.orchestration.dags import tasks
 from opboost_ops.orchestration.dags.groups import common_of
 from opboost_ops.orchestration.dags.operators import PartyOperator
-from opboost_ops.orchestration.dags.run_notes import TAG
 from opboost_ops.orchestration.dags.times import at
+from opboost_ops.orchestration.pages.airflow import TAG
 from opboost_ops.pipeline.phases import stages_of
 
 

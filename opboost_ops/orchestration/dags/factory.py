@@ -41,8 +41,8 @@ from opboost_ops.orchestration.dags.party_dags import (
     names_in,
     takes_part,
 )
-from opboost_ops.orchestration.dags.run_notes import TAG
 from opboost_ops.orchestration.dags.times import at
+from opboost_ops.orchestration.pages.airflow import TAG
 from opboost_ops.orchestration.settings import adopt_section
 
 #: When a faulty file fails that says no times.

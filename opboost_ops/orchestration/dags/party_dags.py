@@ -13,7 +13,7 @@ from opboost_ops.orchestration.dags import sensors
 from opboost_ops.orchestration.dags.documentation import JOINS, OWN_AIRFLOW
 from opboost_ops.orchestration.dags.groups import Lead, add_group, common_of, opens, party_of
 from opboost_ops.orchestration.dags.operators import PartyOperator, StoreSensor
-from opboost_ops.orchestration.dags.run_notes import TAG
+from opboost_ops.orchestration.pages.airflow import TAG
 from opboost_ops.pipeline.phases import phases, stages_of
 from opboost_ops.pipeline.protocol import Phase
 

@@ -22,8 +22,13 @@ from airflow.listeners import hookimpl
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowFailException
 
-from opboost_ops.orchestration.pages.airflow import FAILURE, failure_in, failures_left, place_of
-from opboost_ops.orchestration.pages.airflow import TAG as TAG
+from opboost_ops.orchestration.pages.airflow import (
+    FAILURE,
+    TAG,
+    failure_in,
+    failures_left,
+    place_of,
+)
 
 #: Most bytes that a task may leave in XCom.
 XCOM_LIMIT = 2048

@@ -23,7 +23,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration.dags.documentation import scoring_form, training_form
 from opboost_ops.orchestration.dags.groups import add_groups, task_defaults
 from opboost_ops.orchestration.dags.lineage import leave_out
-from opboost_ops.orchestration.dags.run_notes import TAG
+from opboost_ops.orchestration.pages.airflow import TAG
 
 #: Seconds between two looks of the triggerer.
 _POLL = 10

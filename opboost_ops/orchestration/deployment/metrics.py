@@ -16,7 +16,8 @@ from typing import Any, Literal
 from airflow.listeners import hookimpl
 
 from opboost_ops.errors import ConfigError
-from opboost_ops.orchestration.dags.run_notes import TAG, by_hand
+from opboost_ops.orchestration.dags.run_notes import by_hand
+from opboost_ops.orchestration.pages.airflow import TAG
 
 VARIABLE = "OPBOOST_METRICS"
 

@@ -8,7 +8,7 @@ import gc
 from contextlib import suppress
 from importlib import import_module
 
-from opboost_ops.pipeline.runner import fork_server as stages
+from opboost_ops.pipeline.runner import fork_server
 
 #: What a task comes by in its own process, beside what `pipeline.runner.fork_server` has.
 OURS = ("opboost_ops.orchestration.dags.factory", "opboost_ops.orchestration.dags.tasks")
@@ -30,7 +30,7 @@ def preload() -> None:
     A collection in a task would look through all that was imported, and copy the memory it is in.
     """
     gc.disable()
-    stages.preload()
+    fork_server.preload()
     for name in OURS:
         import_module(name)
     for name in AIRFLOWS:

@@ -42,7 +42,6 @@ from opboost_ops.reports.display.blocks import (
     Table,
 )
 from opboost_ops.reports.ledger import charged, ledger_of_run, sum_of
-from opboost_ops.reports.ledger import charged as charged_by
 from opboost_ops.reports.ledger_tables import loss_curves, odds_of, warnings
 from opboost_ops.reports.versions import Models, Version
 
@@ -83,8 +82,8 @@ def _party_blocks(party: str, federation: str, query: Query) -> list[Block]:
     blocks = guarded(lambda: _waiting_approval(party, federation, run, entries()))
     blocks += guarded(partial(models.run_blocks, party, federation, run))
     blocks += guarded(partial(models.score_blocks, party, federation, run))
-    charged = guarded(partial(_charges, party, federation, query))
-    important = [block for block in charged if isinstance(block, Note | Facts)]
+    charges = guarded(partial(_charges, party, federation, query))
+    important = [block for block in charges if isinstance(block, Note | Facts)]
     blocks += [Heading("Privacy"), *important] if important else []
     checks = guarded(partial(quality.run_blocks, party, federation, run))
     blocks += [Heading("Data quality"), *checks] if checks else []
@@ -92,7 +91,7 @@ def _party_blocks(party: str, federation: str, query: Query) -> list[Block]:
     notes = [block for block in exchanged if isinstance(block, Note)]
     blocks += [block for block in notes if block not in blocks]
     blocks.append(Fold("Exchange", [block for block in exchanged if block not in notes]))
-    rest = tuple(block for block in charged if block not in important)
+    rest = tuple(block for block in charges if block not in important)
     if rest:
         blocks.append(Fold("Privacy ledger", rest))
     pages = {"ledger": "privacy ledger", "exchange": "exchange", "quality": "data quality"}
@@ -151,8 +150,8 @@ def _federations(party: str, query: Query) -> Iterator[str]:
             yield name
         elif has_state(site):
             with open_state(site) as state:
-                charged = state.ledger.of_run(name, run)
-            if charged:
+                entries = state.ledger.of_run(name, run)
+            if entries:
                 yield name
 
 
@@ -206,7 +205,7 @@ def charged_in_run(federation: str, run: str, only: str | None) -> dict[str, Cha
                 continue
             with open_state(site) as state:
                 entries = state.ledger.of_run(federation, run)
-            loss = sum_of(charged_by(entry for _, entry in entries))
+            loss = sum_of(charged(entry for _, entry in entries))
             charges[party] = Charged(entries=len(entries), loss=loss)
     return charges
 

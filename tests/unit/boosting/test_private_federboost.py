@@ -11,11 +11,15 @@ from hypothesis import strategies as st
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.learning.federboost import histogram, private_federboost
-from opboost_ops.learning.federboost import private_federboost as learner
 from opboost_ops.learning.federboost.federboost import Settings
 from opboost_ops.learning.federboost.histogram import Growth
 from opboost_ops.learning.federboost.objectives import Objective
-from opboost_ops.learning.federboost.private_federboost import Private, learn_private, noise_of
+from opboost_ops.learning.federboost.private_federboost import (
+    Private,
+    drawn_splits,
+    learn_private,
+    noise_of,
+)
 from opboost_ops.learning.private import leaf_sums, noise
 
 DOMAINS = (Domain(1, 256), Domain(1, 4), Domain(1, 4096))
@@ -158,7 +162,7 @@ def releases_in(vector, name, settings):
     if not name.startswith("trees"):
         return [vector]
     first = int(name.split("-")[1])
-    return np.split(vector, min(learner.BATCH, settings.trees - first))
+    return np.split(vector, min(private_federboost.BATCH, settings.trees - first))
 
 
 def releases(settings, private):
@@ -214,13 +218,13 @@ def test_splits_follow_from_the_seed_alone_and_use_all_columns_alike():
     recorder = Recorder(noise_of(settings, PRIVATE).means)
     learn_private(x, label, settings, PRIVATE, recorder)
     rows = settings.binned(x, recorder.decisions["lookup-00000-00"].edges)
-    candidates = learner.candidates_of(rows.widths, rows.keeps)
+    candidates = private_federboost.candidates_of(rows.widths, rows.keeps)
     seed = recorder.decisions["facts-00000-00"].seed
-    drawn = [learner.drawn_splits(seed, number, 6, candidates) for number in range(100)]
-    assert drawn == [learner.drawn_splits(seed, number, 6, candidates) for number in range(100)]
+    drawn = [drawn_splits(seed, number, 6, candidates) for number in range(100)]
+    assert drawn == [drawn_splits(seed, number, 6, candidates) for number in range(100)]
     used = np.bincount(candidates.feature[np.concatenate(drawn)]) / 6300
     assert (np.abs(used - 1 / 3) < 0.05).all()
-    assert drawn[0] != learner.drawn_splits("00" * 32, 0, 6, candidates)
+    assert drawn[0] != drawn_splits("00" * 32, 0, 6, candidates)
 
 
 @options(max_examples=50, deadline=None)
@@ -241,7 +245,7 @@ def test_a_decision_that_does_not_fit_is_refused():
     for name, wrong in (
         ("lookup-00000-00", private_federboost.Ends(edges=((9, 9), (1,), (2,)))),
         ("lookup-00000-00", private_federboost.Ends(edges=((256,), (1, 2, 3), (2,)))),
-        ("trees-00000-00", learner.Leaves(values=((0, 0),))),
+        ("trees-00000-00", private_federboost.Leaves(values=((0, 0),))),
     ):
         with pytest.raises(ContractError, match="does not fit"):
             learn_private(
