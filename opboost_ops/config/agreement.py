@@ -28,30 +28,6 @@ from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.mechanisms import Designed
 from opboost_ops.mechanisms.designed import Table
 
-#: What the file of a designed channel says of its form.
-FORM = "designed_channel"
-_VERSION = 1
-
-#: Caps on the losses of a number that `opboost init` offers, those of its edges included: of a step
-#: of its domain, and of the whole range.
-MOST_STEP, MOST_WHOLE = 0.7, 4.5
-
-#: Epsilon of private edges that the standard channel leaves room for under these caps.
-STANDARD_EDGES = 0.05
-
-#: The channel that ships with this software, on [1, 10].
-STANDARD: Mapping[str, Any] = {
-    "name": "designed", "epsilon": 0.65, "most": 4.45, "table": "standard",
-}  # fmt: skip
-
-#: Most bytes of such a file: 64 x 64 counts of 20 digits take a tenth of it.
-_MOST_BYTES = 1 << 20
-
-_REMEDY = "take a file as `opboost channel designed --out` wrote it"
-
-#: Raised when a message, an order of messages or a default of a declared file changes its meaning.
-PROTOCOL = 1
-
 #: All that may change without a new agreement; ``*`` is any party. Everything else is agreed.
 FREE = (
     # Within the terms' highest frequency, which is agreed.
@@ -81,6 +57,30 @@ FREE_VERTICAL = (
     "training.early_stopping",
     "training.tuning",
 )
+
+#: Raised when a message, an order of messages or a default of a declared file changes its meaning.
+PROTOCOL = 1
+
+#: What the file of a designed channel says of its form.
+FORM = "designed_channel"
+_VERSION = 1
+
+#: Caps on the losses of a number that `opboost init` offers, those of its edges included: of a step
+#: of its domain, and of the whole range.
+MOST_STEP, MOST_WHOLE = 0.7, 4.5
+
+#: Epsilon of private edges that the standard channel leaves room for under these caps.
+STANDARD_EDGES = 0.05
+
+#: The channel that ships with this software, on [1, 10].
+STANDARD: Mapping[str, Any] = {
+    "name": "designed", "epsilon": 0.65, "most": 4.45, "table": "standard",
+}  # fmt: skip
+
+_REMEDY = "take a file as `opboost channel designed --out` wrote it"
+
+#: Most bytes of such a file: 64 x 64 counts of 20 digits take a tenth of it.
+_MOST_BYTES = 1 << 20
 
 
 def free_entries(learning: str) -> tuple[str, ...]:

@@ -18,6 +18,17 @@ from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding
 from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.mechanisms.randomised_response import BIT
 
+#: How the charge of a missing bit is named beside its feature's.
+MISSING = "missing"
+
+#: In whose name the common columns stand where a party's name is asked for; no party has it.
+EVERYONE = "every party"
+
+_BIT = Domain(0, 1)
+
+#: What the names of a model's features may not hold.
+_NOT_IN_NAMES = re.compile(r"[\s\",:\[\]{}/\\]")
+
 #: Of a feature: not part of the way from a raw cell to an integer.
 _BESIDE = frozenset({"uuid", "mechanism", "refresh"})
 
@@ -29,17 +40,6 @@ _ID_NAME = frozenset({"column"})
 
 #: Longest part of a column's name that a category gives.
 LONGEST = 128
-
-#: What the names of a model's features may not hold.
-_NOT_IN_NAMES = re.compile(r"[\s\",:\[\]{}/\\]")
-
-#: How the charge of a missing bit is named beside its feature's.
-MISSING = "missing"
-
-#: In whose name the common columns stand where a party's name is asked for; no party has it.
-EVERYONE = "every party"
-
-_BIT = Domain(0, 1)
 
 
 @dataclass(frozen=True)

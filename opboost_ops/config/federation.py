@@ -27,7 +27,7 @@ Normalisation = Literal["strip", "nfc", "casefold", "digits"]
 #: Roles of the party that opens the runs.
 _OPENS = ("label_holder", "active")
 
-#: All of these.
+#: All normalisations, in that order.
 RULES: tuple[Normalisation, ...] = get_args(Normalisation)
 
 LearningTask = Literal["binary", "multiclass", "regression"]

@@ -31,11 +31,6 @@ from opboost_ops.errors import ArtifactError, ConfigError
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.tables.spill.files import private_folder
 
-Key = TypeVar("Key")
-
-#: What an encrypted file's name ends with.
-SUFFIX = ".enc"
-
 _KEY, _NONCE = 32, 12
 _HEAD = _KEY + _NONCE
 
@@ -44,6 +39,11 @@ OVERHEAD = _HEAD + 16
 
 #: Most bytes that the cipher takes at once.
 _MOST = 2**31 - 1
+
+#: What an encrypted file's name ends with.
+SUFFIX = ".enc"
+
+Key = TypeVar("Key")
 
 
 def new_encryption_key(seed: bytes | None = None) -> tuple[str, str]:

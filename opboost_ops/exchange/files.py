@@ -27,12 +27,17 @@ import pyarrow as pa
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.tables.spill.arrays import BLOCK, Scratch, release_memory, slices
 
+#: The one file of a list of points, tags or bits that is no longer than a part.
+ENTRIES = "entries.bin"
+
+_PART = re.compile(r"^(entries-[0-9]{4}\.bin|table-[0-9]{4}\.parquet)(\.enc)?$")
+
+#: Most parts of an artifact.
+MOST_PARTS = 1 << 12
+
 SALT_BYTES = 32
 
 _HEAD = SALT_BYTES + 8
-
-#: Sizes of encrypted files are multiples of this.
-STEP = 4096
 
 #: Below so many rows, all contents have one size.
 FEW = 1000
@@ -43,13 +48,8 @@ _CELL = 32
 #: More than Parquet takes for what it says of a column, whose name may have 128 characters.
 _COLUMN = 2048
 
-#: The one file of a list of points, tags or bits that is no longer than a part.
-ENTRIES = "entries.bin"
-
-_PART = re.compile(r"^(entries-[0-9]{4}\.bin|table-[0-9]{4}\.parquet)(\.enc)?$")
-
-#: Most parts of an artifact.
-MOST_PARTS = 1 << 12
+#: Sizes of encrypted files are multiples of this.
+STEP = 4096
 
 
 class Files(Mapping[str, bytes]):

@@ -25,6 +25,23 @@ from opboost_ops.pipeline.inputs.raw_blocks import unchanged_blocks
 from opboost_ops.pipeline.stage import Context, Home
 from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
 
+#: Name of what a party keeps at home of the set of its IDs.
+_PEOPLE = "psi_people"
+
+#: Folder of a federation's home with points that are known for a month.
+POINTS = "points"
+
+#: Name of what a party keeps at home once it has begun a run in its month.
+EPOCH = "psi_epoch"
+
+#: People of a held table whose hashes and pads are made at once, in a processor's caches.
+_FEW = 1 << 13
+
+_LOG = logging.getLogger("opboost_ops")
+
+#: Whose points a cache holds that is not named by another party.
+OWN = "own"
+
 QUERY = (
     "how many people are queried for the first time in the month; the blinded "
     "IDs do not reveal identities"
@@ -45,23 +62,6 @@ _ANSWERED_JOINTLY = (
     "for each person queried, whether all parties have them (membership), in every run of the "
     "month; not which party lacks a person that another one has"
 )
-
-_LOG = logging.getLogger("opboost_ops")
-
-#: People of a held table whose hashes and pads are made at once, in a processor's caches.
-_FEW = 1 << 13
-
-#: Name of what a party keeps at home of the set of its IDs.
-_PEOPLE = "psi_people"
-
-#: Name of what a party keeps at home once it has begun a run in its month.
-EPOCH = "psi_epoch"
-
-#: Folder of a federation's home with points that are known for a month.
-POINTS = "points"
-
-#: Whose points a cache holds that is not named by another party.
-OWN = "own"
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,11 @@ from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
 from opboost_ops.tables.spill.files import whole_file
 from opboost_ops.tables.spill.parts import scatter
 
-_MAGIC = b"opboost pins 1\n\n"
-_NONCE = 16
-
 #: Field of a person's hash in a row of a file.
 _PERSON = "person"
+
+_MAGIC = b"opboost pins 1\n\n"
+_NONCE = 16
 
 
 @dataclass(frozen=True)

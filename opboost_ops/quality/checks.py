@@ -26,10 +26,10 @@ BOUNDARIES = (
 #: New rows, for which `raw_table` stands where the file has no entry of this name.
 _NEW_ROWS = "new_rows"
 
+_KEYS = {"type", "kwargs", "severity", "description"}
+
 #: Arguments that would change how a result is reported.
 _NOT_OURS = {"batch_id", "catch_exceptions", "result_format"}
-
-_KEYS = {"type", "kwargs", "severity", "description"}
 
 
 def run_suite(suite: Suite, table: pa.Table | Blocks, spill: Scratch | None = None) -> Report:

@@ -13,9 +13,6 @@ from opboost_ops.tables.spill.arrays import Scratch
 from opboost_ops.tables.spill.parts import SpillPartitions
 from opboost_ops.tables.spill.tables import Blocks
 
-#: Partitions of hashes where they are more than memory holds, a power of two.
-_PARTITIONS = 256
-
 #: Columns of a profile, and what they are. What does not apply to a column is null.
 COLUMNS = {
     "column": "its name",
@@ -44,11 +41,14 @@ VALUES = ("minimum", "maximum", "mean")
 
 _MOST_DISTINCT = 100
 
+#: Roles in which NaN is a fault and not a gap.
+_COMPUTED = ("prediction", "threshold", "score")
+
 #: Values at the start of a block that usually decide how many different ones there are.
 _HEAD = 1024
 
-#: Roles in which NaN is a fault and not a gap.
-_COMPUTED = ("prediction", "threshold", "score")
+#: Partitions of hashes where they are more than memory holds, a power of two.
+_PARTITIONS = 256
 
 
 def profile(

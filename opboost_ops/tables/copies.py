@@ -35,15 +35,15 @@ from opboost_ops.tables.people import Kept, People, write_ids, write_people, wri
 from opboost_ops.tables.spill.files import working_folder
 from opboost_ops.tables.text import no_room
 
-#: Rows at a time.
-_ROWS = 131_072
-
 #: Bytes at home for each byte of a source, while it is sorted; once more while IDs are made, and
 #: while rows are aggregated.
 _TIMES = 2
 
 #: Errors of libraries and of the operating system, whose texts print cells, paths and URLs.
 _FOREIGN = (pl.exceptions.PolarsError, pa.ArrowException, OSError, ValueError, LookupError)
+
+#: Rows at a time.
+_ROWS = 131_072
 
 
 @dataclass(frozen=True)

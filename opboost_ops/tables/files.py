@@ -17,15 +17,15 @@ from opboost_ops.tables.columns import Expected
 from opboost_ops.tables.parquet import files_of
 from opboost_ops.tables.text import text_table
 
-_LOGIN = "Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the rights that they give."
-_SETTINGS = "Check the AWS_ variables of this process: endpoint, region, profile."
-_TRY_AGAIN = {408, 409, 429, 500, 502, 503, 504}
+#: Refuses a number of bytes for which there is no room.
+Room = Callable[[int], None]
 
 #: About how many bytes a gzipped byte stands for.
 _GZIPPED = 6
 
-#: Refuses a number of bytes for which there is no room.
-Room = Callable[[int], None]
+_LOGIN = "Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the rights that they give."
+_SETTINGS = "Check the AWS_ variables of this process: endpoint, region, profile."
+_TRY_AGAIN = {408, 409, 429, 500, 502, 503, 504}
 
 
 def local_files(pattern: str) -> list[Path]:

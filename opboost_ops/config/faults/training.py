@@ -15,24 +15,12 @@ from opboost_ops.config.training import (
 )
 from opboost_ops.errors import Fault
 
-#: Every edge between two values is a candidate split of every feature.
-_WIDEST = 4096
-
-#: Greatest learning rate of private sums: ten trees of a round take their steps together.
-_STEEPEST = 0.2
-
 #: Which objectives go with which task; the first is the task's own.
 OBJECTIVES: Mapping[str, tuple[str, ...]] = {
     "binary": ("binary",),
     "multiclass": ("multiclass",),
     "regression": ("l2", "l1", "huber", "quantile", "poisson", "tweedie"),
 }
-
-#: Whose leaves are medians or quantiles, put in after a tree has grown: that heeds no direction.
-_RENEWED = ("l1", "quantile")
-
-#: Up to here 32-bit floats hold every midpoint of two integers, also of as many ranks.
-_XGBOOST_FARTHEST = 2**22
 
 #: Objectives to which a parameter of its own belongs, by trainer.
 _OF_OBJECTIVE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -50,6 +38,18 @@ _OF_OBJECTIVE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "scale_pos_weight": ("binary",),
     },
 }
+
+#: Whose leaves are medians or quantiles, put in after a tree has grown: that heeds no direction.
+_RENEWED = ("l1", "quantile")
+
+#: Up to here 32-bit floats hold every midpoint of two integers, also of as many ranks.
+_XGBOOST_FARTHEST = 2**22
+
+#: Greatest learning rate of private sums: ten trees of a round take their steps together.
+_STEEPEST = 0.2
+
+#: Every edge between two values is a candidate split of every feature.
+_WIDEST = 4096
 
 
 def objective_of(training: BoosterTraining, task: str) -> str:

@@ -21,9 +21,6 @@ TAG = 16
 #: and versions agree, whichever IDs are common.
 CANARY = b"c"
 
-#: Every blank of ASCII, which "strip" takes away.
-_BLANKS = bytes(i for i in range(128) if chr(i).isspace())
-
 _Check = Callable[[str], bool]
 _STRINGS: Mapping[str, _Check] = {
     "are empty": lambda value: not value,
@@ -31,6 +28,9 @@ _STRINGS: Mapping[str, _Check] = {
     "hold half of a surrogate pair": lambda value: any("\ud800" <= c <= "\udfff" for c in value),
     "are not in Unicode's form NFC": lambda value: not unicodedata.is_normalized("NFC", value),
 }
+
+#: Every blank of ASCII, which "strip" takes away.
+_BLANKS = bytes(i for i in range(128) if chr(i).isspace())
 
 
 class Reader:

@@ -17,18 +17,18 @@ from opboost_ops.errors import ArtifactError, ContractError
 from opboost_ops.exchange.manifest import MANIFEST
 from opboost_ops.tables.spill.files import private_folder
 
-#: Where a store's identity lies; no name of a federation begins with a dot.
-IDENTITY = ".identity"
+#: A name of a folder or file in a store; a dot at its beginning is for what is not published.
+PLAIN_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$"
+
+_PLAIN = re.compile(PLAIN_NAME)
 
 #: Most bytes of an identity that are read.
 MOST = 64
 
 _FORM = re.compile(r"[0-9a-f]{32}")
 
-#: A name of a folder or file in a store; a dot at its beginning is for what is not published.
-PLAIN_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$"
-
-_PLAIN = re.compile(PLAIN_NAME)
+#: Where a store's identity lies; no name of a federation begins with a dot.
+IDENTITY = ".identity"
 
 
 def parts_of(reference: str) -> list[str]:

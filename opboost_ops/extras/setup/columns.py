@@ -18,15 +18,15 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.tables.columns import holds_categories, technical_columns, type_name
 from opboost_ops.tables.raw_values import class_values, implausible, is_number, label_values
 
-#: Whole numbers of more different values are a quantity, unless a person says otherwise.
-_MOST_WHOLE = 10
-
 #: Names of columns that say in which part of a split a row is.
 _SPLITS = {"is_test", "is_train", "istest", "istrain", "test", "train", "split", "fold", "holdout",
            "is_holdout", "set", "subset", "partition", "dataset", "sample_type"}  # fmt: skip
 
 #: More different texts than this, or than half of the rows, are no categories.
 _MOST_CATEGORIES = 100
+
+#: Whole numbers of more different values are a quantity, unless a person says otherwise.
+_MOST_WHOLE = 10
 
 
 @dataclass

@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     import lightgbm
 
 
-#: Cells from which on a frame is read in blocks: half a gigabyte of numbers, with LightGBM's copy.
-LARGE = 2**25
-#: Cells of a block.
-_BLOCK = 2**22
-#: Rows that own columns' bins are made from: LightGBM's own number.
-SAMPLE = 200_000
+#: What the model file would tell of the machine that made it.
+LOCAL = r"tree_sizes=|\[(num_threads|data|valid|output_model|input_model):"
 
 #: By the name in the federation file; l2 goes by LightGBM's first name for it.
 _OBJECTIVES = {"l2": "regression", "l1": "regression_l1"}
 _BY_TASK = {"binary": "binary", "multiclass": "multiclass", "regression": "l2"}
 _OWN_BINS = 255
 
-#: What the model file would tell of the machine that made it.
-LOCAL = r"tree_sizes=|\[(num_threads|data|valid|output_model|input_model):"
+#: Cells from which on a frame is read in blocks: half a gigabyte of numbers, with LightGBM's copy.
+LARGE = 2**25
+#: Cells of a block.
+_BLOCK = 2**22
+#: Rows that own columns' bins are made from: LightGBM's own number.
+SAMPLE = 200_000
 
 
 class LightGBM:

@@ -17,23 +17,23 @@ from opboost_ops.learning.denoise.starts import Chosen, Start, choose, grid
 from opboost_ops.learning.tuning import predicted
 from opboost_ops.mechanisms.channel import Channel
 
-#: What each part's leaves are multiplied by; halving is exact in floats.
-_HALF = 0.5
+#: Fewest rows in a leaf, of each imputation: LightGBM's own default.
+_LEAF = 20
 
-_LEAVES = ("leaf_value=", "internal_value=")
+#: Rows that the classes are fitted to; all of them are sampled.
+FITTED_ROWS = 40_000
 
 #: Imputations that are stacked, and at most so many rows of all: with many rows fewer draws of
 #: each do. This bounds the memory: 8 bytes a cell of that stack, beside what training itself takes.
 IMPUTATIONS, STACKED_ROWS = 5, 2_000_000
 
-#: Rows that the classes are fitted to; all of them are sampled.
-FITTED_ROWS = 40_000
-
-#: Fewest rows in a leaf, of each imputation: LightGBM's own default.
-_LEAF = 20
-
 #: Groups of what own columns predict, and folds that predict it.
 _GROUPS, _FOLDS = 5, 5
+
+_LEAVES = ("leaf_value=", "internal_value=")
+
+#: What each part's leaves are multiplied by; halving is exact in floats.
+_HALF = 0.5
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,14 +8,11 @@ import numpy as np
 from opboost_ops.learning.denoise.classes import Classes, Draws, LatentRows, Smoothing
 from opboost_ops.learning.denoise.rows import Rows
 
-#: Steps of the estimate; it moves little after some tens.
-_STEPS = 200
+#: The least share of the uniform law in what a column is taken to be behind its noise.
+_UNIFORM = 0.001
 
 #: Rows' worth of smoothing; less where there are many classes.
 _ALPHA, _ALPHA_MANY, _MANY = 2.0, 0.5, 100
-
-#: The least share of the uniform law in what a column is taken to be behind its noise.
-_UNIFORM = 0.001
 
 #: Share of the rows that scores, how often it does, for how many scores without a better one the
 #: estimate goes on, and at most how many steps it takes.
@@ -26,6 +23,9 @@ _ERRORS = 2.0
 
 #: Models of less weight are dropped.
 _LEAST = 0.05
+
+#: Steps of the estimate; it moves little after some tens.
+_STEPS = 200
 
 
 @dataclass(frozen=True)

@@ -30,17 +30,17 @@ from opboost_ops.learning.private.leaf_sums import COUNT_UNITS, DEEPEST, Sums
 from opboost_ops.learning.private.sensitivity import LEAF_UNITS
 from opboost_ops.learning.private.tree import Candidates
 
-#: Cells of a column in which its rows are counted to find bucket ends.
-CELLS = 256
-
-#: Trees, deepest leaf and learning rate where the federation file declares none.
-TREES, DEPTH, RATE = 200, DEEPEST, 0.1
-
 #: Trees that are grown in one round, all from the same scores: their steps add up.
 BATCH = 10
 
 #: Buckets of a column where the federation file declares none.
 BUCKETS = 32
+
+#: Cells of a column in which its rows are counted to find bucket ends.
+CELLS = 256
+
+#: Trees, deepest leaf and learning rate where the federation file declares none.
+TREES, DEPTH, RATE = 200, DEEPEST, 0.1
 
 
 class Start(Record):

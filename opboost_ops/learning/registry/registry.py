@@ -29,6 +29,12 @@ DISTRIBUTIONS = "distributions"
 #: Rows of a row group.
 GROUP = 1 << 20
 
+Event = Literal["promoted", "kept", "rolled back"]
+
+_CHAMPION = "champion.json"
+_HISTORY = "history.jsonl"
+_DIGESTS = "sha256.json"
+
 #: The scores, a row group after the other, each in one piece, as often as it is called.
 Groups = Callable[[], Iterator[pa.Table]]
 
@@ -37,12 +43,6 @@ _ROWS = 131_072
 
 #: Of hashes by which rows are told apart; nobody chooses them against us.
 _SEEDS = (0, 1)
-
-_CHAMPION = "champion.json"
-_HISTORY = "history.jsonl"
-_DIGESTS = "sha256.json"
-
-Event = Literal["promoted", "kept", "rolled back"]
 
 
 class Decision(Record):

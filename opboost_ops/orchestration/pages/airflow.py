@@ -16,11 +16,6 @@ from opboost_ops.config.schema import Record
 from opboost_ops.exchange.manifest import run_id
 from opboost_ops.pipeline.protocol import PHASES
 
-_Found = TypeVar("_Found")
-
-#: Under this key a task leaves in XCom why it failed.
-FAILURE = "failure"
-
 #: Most letters of a failure's texts, and of a stage's name.
 FAILURE_LIMIT, _NAME_LIMIT = 2048, 60
 
@@ -29,12 +24,6 @@ _LARGEST = 4 * FAILURE_LIMIT
 
 #: Every DAG that holds a federation has this tag, and those of its purpose and of the federation.
 TAG = "opboost"
-
-#: What Airflow's log calls it when a person sets the state of a run or a task.
-_MARKS = ("patch_dag_run", "patch_task_instance")
-
-#: The DAGs of a federation's runs, by what they are for.
-PURPOSES: Mapping[str, str] = {"train": "training", "score": "scoring"}
 
 #: How the groups end that are ours.
 _PHASES = frozenset(phase.name for phase in PHASES)
@@ -45,6 +34,17 @@ _SOME = 200
 #: States of a task that is under way, and of one that has ended.
 BUSY = ("running", "queued", "up_for_retry", "up_for_reschedule", "restarting", "deferred")
 ENDED = ("success", "skipped", "failed", "upstream_failed", "removed")
+
+#: What Airflow's log calls it when a person sets the state of a run or a task.
+_MARKS = ("patch_dag_run", "patch_task_instance")
+
+#: The DAGs of a federation's runs, by what they are for.
+PURPOSES: Mapping[str, str] = {"train": "training", "score": "scoring"}
+
+#: Under this key a task leaves in XCom why it failed.
+FAILURE = "failure"
+
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True)

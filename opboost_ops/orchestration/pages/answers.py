@@ -26,8 +26,6 @@ ABOUT = {
     "run": "runbook",
 }
 
-_DOCUMENT = re.compile(r"(?:\.\./)?([a-z0-9-]+)\.md(#.*)?")
-
 #: The pages of the navigation: path, title, and what they are for.
 PAGES = (
     ("status", "Status", "Whether each federation runs, since when, and what blocks it."),
@@ -36,6 +34,8 @@ PAGES = (
     ("exchange", "Exchange", "Who sent what to whom, and whether each artifact is verified."),
     ("quality", "Data quality", "Which checks passed, run by run."),
 )
+
+_DOCUMENT = re.compile(r"(?:\.\./)?([a-z0-9-]+)\.md(#.*)?")
 
 
 def answer(request: Request, page: Page) -> Response:

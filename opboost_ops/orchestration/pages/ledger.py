@@ -33,18 +33,18 @@ from opboost_ops.reports.display.html import Filter
 from opboost_ops.reports.ledger import LedgerView, charged, ledger_of, planned, queries, sum_of
 from opboost_ops.reports.ledger_tables import exact_table, history, loss_curves
 
+#: How many entries a page shows.
+_LINES = 20
+
 #: Days of a period without a first one.
 DAYS = 30
 
-_REFUSALS: frozenset[Action] = frozenset({"refused", "rejected", "act_refused"})
-
 Preamble = tuple[tuple[str, str], ...]
+
+_REFUSALS: frozenset[Action] = frozenset({"refused", "rejected", "act_refused"})
 
 #: Changes that a line names; `opboost agree` shows all of a new one.
 _NAMED = 6
-
-#: How many entries a page shows.
-_LINES = 20
 
 
 def build(site: Site, policy: Policy, query: Query) -> list[Block]:

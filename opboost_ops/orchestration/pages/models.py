@@ -49,18 +49,9 @@ from opboost_ops.reports.versions import (
     models_of,
 )
 
-#: The heading of what a run has scored.
-SCORES = "Scores"
-
 #: Versions on a page and in a plot.
 _VERSIONS = 20
 _PLOTTED = 30
-
-#: How the verdict on a version stands; a model that is no better is no fault.
-_VERDICTS: Mapping[str, State] = {"promoted": "good", "rolled back": "good"}
-
-#: The heading of what a run has made.
-MODEL = "Model"
 
 #: What may be downloaded of a version, and how it is served.
 FILES: Mapping[str, str] = {
@@ -71,6 +62,15 @@ FILES: Mapping[str, str] = {
     "evaluation.json": "application/json",
     "scoring.json": "application/json",
 }
+
+#: How the verdict on a version stands; a model that is no better is no fault.
+_VERDICTS: Mapping[str, State] = {"promoted": "good", "rolled back": "good"}
+
+#: The heading of what a run has made.
+MODEL = "Model"
+
+#: The heading of what a run has scored.
+SCORES = "Scores"
 
 
 def build(party: str, query: Query) -> list[Block]:

@@ -32,14 +32,6 @@ from opboost_ops.reports.display.blocks import (
 )
 from opboost_ops.reports.display.charts import CURVE_KINDS, Curve, bars, chart
 
-#: Runs in the picture over time, and features in that of one run.
-_DRIFT_RUNS, _FEATURES = 30, 30
-
-_INDEX = (
-    "The index is near zero if the feature's bins have the same shares as in the champion's "
-    "training table; drift is an index above the policy's limit and above chance."
-)
-
 #: Runs on a page; only their reports are read.
 _RUNS = 15
 
@@ -55,6 +47,14 @@ _ORDER = (
     "acceptance",
     "training_frame",
     "model",
+)
+
+#: Runs in the picture over time, and features in that of one run.
+_DRIFT_RUNS, _FEATURES = 30, 30
+
+_INDEX = (
+    "The index is near zero if the feature's bins have the same shares as in the champion's "
+    "training table; drift is an index above the policy's limit and above chance."
 )
 
 

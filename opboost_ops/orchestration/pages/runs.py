@@ -45,6 +45,9 @@ from opboost_ops.reports.ledger import charged, ledger_of_run, sum_of
 from opboost_ops.reports.ledger_tables import loss_curves, odds_of, warnings
 from opboost_ops.reports.versions import Models, Version
 
+#: Says how far a task is, in words; nothing where that is not known.
+Far = Callable[[Task], str]
+
 GO_ON = (
     "Fix the cause, then clear the failed task to continue this run. If a table, a file or the "
     "form has changed, trigger a new run. No release is charged twice."
@@ -52,9 +55,6 @@ GO_ON = (
 
 #: Failures that are told one by one.
 _TOLD = 4
-
-#: Says how far a task is, in words; nothing where that is not known.
-Far = Callable[[Task], str]
 
 #: How a task stands, by Airflow's words.
 _STATES: dict[str, State] = {"success": "good", "failed": "bad", "upstream_failed": "warn"}

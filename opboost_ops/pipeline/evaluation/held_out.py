@@ -46,16 +46,16 @@ from opboost_ops.quality.live import score_profile
 #: The column of scores with ``overlap: left``.
 COVERAGE = "coverage"
 
-#: By code: no feature holder has the person, some have, all have.
-GROUPS = ("own", "partial", "complete")
+Predictions = Mapping[ScoringMode, np.ndarray]
 
 #: Name of the document, and of the version's file.
 SCORING = "scoring"
 
-Predictions = Mapping[ScoringMode, np.ndarray]
-
 #: Of two classes, whose losses have no bounds of their own.
 CLASSES = (0.0, 1.0)
+
+#: By code: no feature holder has the person, some have, all have.
+GROUPS = ("own", "partial", "complete")
 
 
 def judge(

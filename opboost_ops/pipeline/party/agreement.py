@@ -25,20 +25,20 @@ from opboost_ops.privacy.consent.exposure import exposure_words
 from opboost_ops.privacy.edge_charges import require_charged
 from opboost_ops.privacy.ledger.tables import now
 
-#: How the audit log names a person who acted through Airflow.
-THROUGH_AIRFLOW = " through Airflow"
-
-#: Beside ``site.yaml``: its party is one of a demonstration or an experiment.
-MADE_UP = ".made-up"
-
-#: Most fields that a line names; `opboost agree` shows all.
-_NAMED = 20
-
 #: Artifacts of training runs alone: a party that has sent one has taken part in a training.
 _TRAINED = frozenset(kind.name for kind in KINDS.values() if kind.runs == TRAIN)
 
 #: Parts of an artifact's place after its federation: run, kind and sender.
 _ARTIFACT = 3
+
+#: Most fields that a line names; `opboost agree` shows all.
+_NAMED = 20
+
+#: How the audit log names a person who acted through Airflow.
+THROUGH_AIRFLOW = " through Airflow"
+
+#: Beside ``site.yaml``: its party is one of a demonstration or an experiment.
+MADE_UP = ".made-up"
 
 
 def agree(

@@ -39,15 +39,15 @@ from opboost_ops.tables.people import PEOPLE
 #: The stage at which a party looks ahead: its first.
 STAGE = "check_table"
 
-#: So many days before a key's last day.
-_DAYS = 14
+#: What IDs and aggregates make of tables, by party and purpose, as `tables.people.write_ids` says;
+#: of tables that are used as they are there is nothing. It stays at home.
+MadePeople = dict[str, dict[Purpose, Mapping[str, Any]]]
 
 #: Context and folder of ``site.yaml`` by party.
 Parties = Mapping[str, tuple[Context, Path]]
 
-#: What IDs and aggregates make of tables, by party and purpose, as `tables.people.write_ids` says;
-#: of tables that are used as they are there is nothing. It stays at home.
-MadePeople = dict[str, dict[Purpose, Mapping[str, Any]]]
+#: So many days before a key's last day.
+_DAYS = 14
 
 
 def site_faults(

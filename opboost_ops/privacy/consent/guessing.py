@@ -39,17 +39,17 @@ import numpy as np
 
 from opboost_ops.mechanisms.channel import TOTAL, Channel
 
+#: From this success on a release protects little.
+LITTLE = 0.5
+
+#: Records of others among which a known one is looked for, and known ones that are looked for.
+OTHERS, KNOWN = 999, 1_000
+
 #: Differences of less are rounding.
 _ROUNDING = 1e-12
 
 #: Values of a large domain between which planning compares.
 _MOST = 256
-
-#: Records of others among which a known one is looked for, and known ones that are looked for.
-OTHERS, KNOWN = 999, 1_000
-
-#: From this success on a release protects little.
-LITTLE = 0.5
 
 
 @dataclass(frozen=True)
