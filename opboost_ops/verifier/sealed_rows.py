@@ -1,4 +1,4 @@
-"""Sealed rows made again: from pins, the month's points, and the keys of the party's secret.
+"""Sealed rows and encrypted files made again: from pins, the month's points, and a party's keys.
 
 A row is 10 bytes of tag and the packed codes under a pad; tag and pad are BLAKE2b, under the
 artifact's public nonce, of a counter, the person's point, the person's zero sharing and the ID.

@@ -1,9 +1,10 @@
-"""A feature holder's own copy of its table in a run: everybody's IDs, and values without a pin.
+"""A party's own copies of its table in a run: of a source, and of what a release needs.
 
-The table is read here and nowhere else in the run. Values are copied of people who have no pin yet;
-those of others cannot fail, start, skip or lengthen a run.
+`copy_table` copies a source once, before the table is checked. At a feature holder `take` copies
+everybody's IDs, and the values of people who have no pin yet: the release reads the table here and
+nowhere else. Values of others cannot fail, start, skip or lengthen a run.
 
-The copy lies in the run's folder, so that retention removes it.
+The copies lie in the run's folder, so that retention removes them.
 """
 
 import hashlib

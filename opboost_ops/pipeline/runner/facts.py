@@ -1,7 +1,9 @@
 """Facts that a party may count and watch over time: durations, bytes, and public numbers.
 
-Each is told where the party's own worker is told to (`orchestration/deployment/metrics.py`); none
-depends on a cell, an ID or a count that stays at home.
+`tell` sends facts after a stage to where the party's own worker is told to send them
+(`orchestration/deployment/metrics.py`); none of them depends on a cell, an ID or a count that stays
+at home. `note` keeps the seconds of a stage in the run's home, and `artifact_sizes` measures a
+finished run for its label holder.
 """
 
 import json
