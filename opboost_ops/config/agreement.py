@@ -62,8 +62,8 @@ FREE_VERTICAL = (
 PROTOCOL = 1
 
 #: What the file of a designed channel says of its form.
-FORM = "designed_channel"
-_VERSION = 1
+_TABLE_FORM = "designed_channel"
+_TABLE_VERSION = 1
 
 #: Caps on the losses of a number that `opboost init` offers, those of its edges included: of a step
 #: of its domain, and of the whole range.
@@ -213,7 +213,7 @@ def table_text(table: Table, provenance: Mapping[str, Any]) -> str:
         table: The table.
         provenance: How it came about, for people; nothing reads it.
     """
-    facts = {FORM: _VERSION, "made": dict(provenance), **table.model_dump(mode="json")}
+    facts = {_TABLE_FORM: _TABLE_VERSION, "made": dict(provenance), **table.model_dump(mode="json")}
     return json.dumps(facts) + "\n"
 
 
@@ -277,7 +277,7 @@ def _read_table(name: str, folder: Path) -> dict[str, Any] | str:
         return f"{name} {error.problem}"
     except (ValueError, RecursionError):
         return f"{name} is not a JSON file"
-    if not isinstance(content, dict) or content.get(FORM) != _VERSION:
+    if not isinstance(content, dict) or content.get(_TABLE_FORM) != _TABLE_VERSION:
         return f"{name} is not a designed channel that this version knows"
     facts = {key: content[key] for key in Table.model_fields if key in content}
     try:

@@ -232,7 +232,7 @@ def private_key(path: Path, declared: str | None) -> PrivateKey | None:
     if declared is None:
         return None
     newest = ""
-    for key in each(path, PrivateKey.from_file):
+    for key in all_keys(path, PrivateKey.from_file):
         if key.public == declared:
             return key
         newest = newest or key.public
@@ -298,7 +298,7 @@ def read_key(path: Path, what: str, parse: Callable[[bytes], Key], remedy: str) 
     raise ConfigError(problem, remedy)
 
 
-def each(path: Path, read: Callable[[Path], Key]) -> Iterator[Key]:
+def all_keys(path: Path, read: Callable[[Path], Key]) -> Iterator[Key]:
     """A key, then those that it has replaced: the party may need them for runs under way.
 
     They lie beside it as ``NAME.until-...``, which `opboost keys renew` makes; of a key that lies

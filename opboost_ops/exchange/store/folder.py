@@ -17,13 +17,13 @@ from opboost_ops.exchange.manifest import MANIFEST, is_run_id
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.store.places import (
     IDENTITY,
-    MOST,
+    IDENTITY_BYTES,
     conflict,
-    contents,
-    damaged,
+    damaged_identity,
+    identity_contents,
     manifest_last,
     only_one_wins,
-    parsed,
+    parse_identity,
     parts_of,
     run_of,
     wait_for,
@@ -125,11 +125,11 @@ class LocalStore:
                 flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
                 place = os.open(self._folder / IDENTITY, flags)
             except NotADirectoryError:
-                raise damaged() from None
+                raise damaged_identity() from None
             try:
-                return parsed(read_file(place, IDENTITY, _STORE, MOST))
+                return parse_identity(read_file(place, IDENTITY, _STORE, IDENTITY_BYTES))
             except Rejected:
-                raise damaged() from None
+                raise damaged_identity() from None
             finally:
                 os.close(place)
         return None
@@ -139,7 +139,7 @@ class LocalStore:
         with faults(IDENTITY):
             _make(self._folder, self._folder)
             place = self._folder / IDENTITY
-            _move_in(place, [_STORE], {_STORE: contents(identity)}, durable=True)
+            _move_in(place, [_STORE], {_STORE: identity_contents(identity)}, durable=True)
 
     def keeps_first(self, federation: str) -> bool:
         """See `Store.keeps_first`; named as a part, which is collected after a crash."""

@@ -24,13 +24,13 @@ from opboost_ops.exchange.manifest import Digest, is_run_id
 from opboost_ops.exchange.store.folder import THROWAWAY
 from opboost_ops.exchange.store.places import (
     IDENTITY,
-    MOST,
+    IDENTITY_BYTES,
     PLAIN_NAME,
     conflict,
-    contents,
+    identity_contents,
     manifest_last,
     only_one_wins,
-    parsed,
+    parse_identity,
     parts_of,
     run_of,
     wait_for,
@@ -105,12 +105,12 @@ class ObjectStore:
 
     def identity(self) -> str | None:
         """See `Store.identity`."""
-        raw = self._bucket.get(IDENTITY, MOST)
-        return parsed(raw) if raw is not None else None
+        raw = self._bucket.get(IDENTITY, IDENTITY_BYTES)
+        return parse_identity(raw) if raw is not None else None
 
     def set_identity(self, identity: str) -> None:
         """See `Store.set_identity`."""
-        self._bucket.put_new(IDENTITY, contents(identity))
+        self._bucket.put_new(IDENTITY, identity_contents(identity))
 
     def keeps_first(self, federation: str) -> bool:
         """See `Store.keeps_first`; named as an attempt, which is collected after a crash."""
@@ -118,7 +118,7 @@ class ObjectStore:
         key = f"{federation}/.{uuid.uuid4().hex}/probe"
         try:
             return only_one_wins(
-                partial(self._bucket.put_new, key), partial(self._bucket.get, key, MOST)
+                partial(self._bucket.put_new, key), partial(self._bucket.get, key, IDENTITY_BYTES)
             )
         finally:
             with suppress(OpBoostError, ConnectionError):

@@ -1,6 +1,6 @@
-"""Common parts of all stores: the places, waiting for one, and disk space to send.
+"""Common parts of all stores: places, waiting for one, disk space to send, and the identity.
 
-A store's identity is written once, by the first run. It is no secret and no proof: anyone who may
+The identity is written once, by the first run. It is no secret and no proof: anyone who may
 write the store can change or delete it, and then runs stop. It protects from mistakes, such as a
 share that is not mounted, behind whose empty folder a new store would begin.
 """
@@ -23,7 +23,7 @@ PLAIN_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$"
 _PLAIN = re.compile(PLAIN_NAME)
 
 #: Most bytes of an identity that are read.
-MOST = 64
+IDENTITY_BYTES = 64
 
 _FORM = re.compile(r"[0-9a-f]{32}")
 
@@ -153,7 +153,7 @@ def identity_from(agreement: str, run: str) -> str:
     return hashlib.sha256(f"{agreement}/{run}".encode()).hexdigest()[:32]
 
 
-def parsed(raw: bytes) -> str:
+def parse_identity(raw: bytes) -> str:
     """The identity in a file.
 
     Args:
@@ -162,13 +162,13 @@ def parsed(raw: bytes) -> str:
     Raises:
         ArtifactError: It is none.
     """
-    text = raw[:MOST].decode("ascii", "replace").strip()
+    text = raw[:IDENTITY_BYTES].decode("ascii", "replace").strip()
     if not _FORM.fullmatch(text):
-        raise damaged()
+        raise damaged_identity()
     return text
 
 
-def damaged() -> ArtifactError:
+def damaged_identity() -> ArtifactError:
     """The error of a reader that finds something else in its place."""
     return ArtifactError(
         f"The store's {IDENTITY} is damaged or was changed: it is not 32 hex digits.",
@@ -177,6 +177,6 @@ def damaged() -> ArtifactError:
     )
 
 
-def contents(identity: str) -> bytes:
+def identity_contents(identity: str) -> bytes:
     """The text of an identity's file."""
     return f"{identity}\n".encode()

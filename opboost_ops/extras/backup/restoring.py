@@ -84,7 +84,7 @@ class Present:
     stores: Mapping[str, str] = field(default_factory=dict)
 
 
-def look(site: Site) -> Present:
+def present_at(site: Site) -> Present:
     """Look at a site's present state, which others may change until its database is locked.
 
     Args:
@@ -239,7 +239,7 @@ def restore(
             site = _site_of(folder, stage, contents)
             require_sealed(stage, contents, _secret(site, stage, contents))
             small = _small_files(folder, site, stage)
-            present = look(site)
+            present = present_at(site)
             entries = stage / DATABASE / "entries.jsonl"
             if not over:
                 require_meant(present, not_in_backup(present, entries), contents.at, site.party)

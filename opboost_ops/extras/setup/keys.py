@@ -17,7 +17,12 @@ from opboost_ops.config.public_keys import KeyUse, fingerprint
 from opboost_ops.config.schema import Name, PublicKey
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
-from opboost_ops.exchange.encryption import PrivateKey, each, key_name, new_encryption_key
+from opboost_ops.exchange.encryption import (
+    PrivateKey,
+    all_keys,
+    key_name,
+    new_encryption_key,
+)
 from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.exchange.signing import Signer, new_signing_key
 from opboost_ops.extras.datasets.workspace import make_private, write_encryption_key, write_keys
@@ -64,14 +69,14 @@ def show_keys(folder: Path) -> dict[str, str | list[str]]:
         ConfigError: A key is missing or cannot be read.
     """
     site = _site(folder)
-    signing, *former = (s.public for s in each(site.signing_key, Signer.from_file))
+    signing, *former = (s.public for s in all_keys(site.signing_key, Signer.from_file))
     shown: dict[str, str | list[str]] = {}
     if site.party != _UNNAMED:
         shown["party"] = site.party
     encryption = None
     shown |= {"signing_key": signing}
     if site.encryption_key.exists() or not in_a_file(site.encryption_key):
-        keys = each(site.encryption_key, PrivateKey.from_file)
+        keys = all_keys(site.encryption_key, PrivateKey.from_file)
         encryption, *opening = (key.public for key in keys)
         former += opening
         shown["encryption_key"] = encryption

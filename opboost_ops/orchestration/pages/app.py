@@ -252,7 +252,7 @@ def _run(
                 query = query if airflow_run is None else replace(query, federation=name)
     # Of a DAG that holds no federation of these parties, Airflow alone knows something.
     parts = sections(runs.build, query) if query.federation or not dag else []
-    shown = [*runs.worth_a_section(sorted(parts, key=runs.first))]
+    shown = [*runs.worth_a_section(sorted(parts, key=runs.verdict_first))]
     lead = (
         f"Airflow calls it {airflow_run.name}."
         if airflow_run is not None

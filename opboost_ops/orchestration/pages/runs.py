@@ -127,7 +127,7 @@ def _nothing_of_run(party: str) -> Note:
     return Note("muted", f"{party} has nothing of this run.")
 
 
-def first(section: Section) -> tuple[bool, str]:
+def verdict_first(section: Section) -> tuple[bool, str]:
     """By what parties are sorted: who has the verdict comes first.
 
     Args:

@@ -10,7 +10,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import BudgetError, ConfigError, OpBoostError, PolicyError
 from opboost_ops.exchange.acceptance import Acceptance, Memory
 from opboost_ops.exchange.audit import Action
-from opboost_ops.exchange.encryption import each
+from opboost_ops.exchange.encryption import all_keys
 from opboost_ops.exchange.manifest import (
     Manifest,
     checkpoint_towards,
@@ -240,7 +240,7 @@ def accepting(
         former = trust.replaced(agreements, federation, label_holder, key)
         gone = trust.revoked(agreements, federation)
     if party.name == label_holder:
-        own_keys = [signer.public for signer in each(party.site.signing_key, Signer.from_file)]
+        own_keys = [signer.public for signer in all_keys(party.site.signing_key, Signer.from_file)]
         former = tuple(k for k in (*own_keys, *former) if k not in (key, *gone))
     return Acceptance(party.name, federation, run, label_holder, key, own, earlier, former, gone)
 

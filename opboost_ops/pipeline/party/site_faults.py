@@ -13,7 +13,7 @@ from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_party
 from opboost_ops.config.site import Site
 from opboost_ops.errors import BudgetError, ConfigError, Fault, OpBoostError
-from opboost_ops.exchange.encryption import each, key_name, private_key
+from opboost_ops.exchange.encryption import all_keys, key_name, private_key
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store.store import Store, open_store
@@ -172,7 +172,7 @@ def key_faults(federation: Federation, party: str, site: Site) -> list[Fault]:
     today = datetime.now(UTC).date()
     good = spec.signing(today)
     try:
-        own_keys = [signer.public for signer in each(site.signing_key, Signer.from_file)]
+        own_keys = [signer.public for signer in all_keys(site.signing_key, Signer.from_file)]
         if not set(own_keys) & set(spec.signed_ever):
             faults.append(
                 Fault(
@@ -368,7 +368,7 @@ def last_day(party: Publisher, federation: Federation) -> date | None:
     """
     spec = federation.parties[party.name]
     dates: list[date] = []
-    own_keys = [signer.public for signer in each(party.site.signing_key, Signer.from_file)]
+    own_keys = [signer.public for signer in all_keys(party.site.signing_key, Signer.from_file)]
     if spec.signing_key in own_keys:
         if spec.signing_key_expires is None:
             return None

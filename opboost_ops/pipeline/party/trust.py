@@ -20,7 +20,7 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.public_keys import LONGEST_OVERLAP, FormerKey, PublicKeys
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, OpBoostError
-from opboost_ops.exchange.encryption import each, key_name
+from opboost_ops.exchange.encryption import all_keys, key_name
 from opboost_ops.exchange.party_state import PartyState, agreements_of, open_state
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store.places import identity_from
@@ -116,7 +116,7 @@ def signed_as(site: Site, federation: str, party: str, pinned: str | None) -> tu
     """
     keys = [pinned] if pinned else []
     if party == site.party:
-        keys += [signer.public for signer in each(site.signing_key, Signer.from_file)]
+        keys += [signer.public for signer in all_keys(site.signing_key, Signer.from_file)]
     # A damaged agreement is told elsewhere; the pinned key is known without it.
     with suppress(ConfigError):
         for agreement in agreements_of(site).of(federation):

@@ -18,7 +18,7 @@ from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.store.folder import LocalStore
-from opboost_ops.pipeline.runner.facts import FOLDER
+from opboost_ops.pipeline.runner.facts import TIMINGS
 from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.pipeline.stage import Home, table_of
 from opboost_ops.tables.parquet import files_of
@@ -141,7 +141,7 @@ def _earlier(folder: Path, run: str, stages: Collection[str]) -> list[str]:
         return []
     names = []
     for _, name in reversed(dated):
-        done = folder / name / FOLDER
+        done = folder / name / TIMINGS
         if name != run and stages and all((done / f"{stage}.json").is_file() for stage in stages):
             names.append(name)
             if len(names) == _LAST:

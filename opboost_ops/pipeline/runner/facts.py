@@ -46,7 +46,7 @@ BYTES = "published_bytes_total"
 ADDED = {RELEASES: False, CHAMPION: False, BYTES: True}
 
 #: Folder of a run's home with a file a stage.
-FOLDER = "timings"
+TIMINGS = "timings"
 
 
 def tell(fact: Tell, party: Publisher, federation: Federation, stage: str, published: int) -> None:
@@ -107,7 +107,7 @@ def note(home: Home, stage: str, spent: Mapping[str, float]) -> None:
         spent: Seconds, by what they were spent on.
     """
     rounded = {what: round(seconds, 6) for what, seconds in spent.items()}
-    home.write_json(f"{FOLDER}/{stage}", rounded)
+    home.write_json(f"{TIMINGS}/{stage}", rounded)
 
 
 def spent_by(site_file: Path, federation: str, run: str) -> dict[str, dict[str, float]]:
@@ -122,7 +122,7 @@ def spent_by(site_file: Path, federation: str, run: str) -> dict[str, dict[str, 
         ``seconds`` and ``processor_seconds`` without data quality, which is ``quality_seconds``
         and ``quality_processor_seconds``, and what else a stage says, by stage.
     """
-    folder = load_site(site_file).home / federation / run / FOLDER
+    folder = load_site(site_file).home / federation / run / TIMINGS
     return {path.stem: json.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))}
 
 

@@ -23,7 +23,7 @@ from opboost_ops.pipeline.party.trust import require_known_store
 from opboost_ops.pipeline.phases import ROUNDS, stages_of
 from opboost_ops.pipeline.runner.disk_space import require_disk_space
 from opboost_ops.pipeline.runner.drawing import require_within
-from opboost_ops.pipeline.runner.facts import FOLDER
+from opboost_ops.pipeline.runner.facts import TIMINGS
 from opboost_ops.pipeline.runner.publication import Publisher, signer_of
 from opboost_ops.pipeline.stage import Home, table_of
 from opboost_ops.privacy.ledger.checkpoints import Checkpoint
@@ -87,7 +87,7 @@ def lacking(
 
     def budget() -> None:
         # What is published is charged; a run that is cleared then repeats it.
-        if home.has(f"{FOLDER}/seal"):
+        if home.has(f"{TIMINGS}/seal"):
             return
         with open_state(site) as state:
             going_on = require_within(state, party, federation, run, purpose, day)

@@ -11,7 +11,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.audit import Action
-from opboost_ops.exchange.encryption import Envelope, each
+from opboost_ops.exchange.encryption import Envelope, all_keys
 from opboost_ops.exchange.manifest import Kind, Manifest, checkpoint_towards, receiver_of
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.exchange.signing import Signer
@@ -281,7 +281,7 @@ def signer_of(site: Site, federation: Federation, party: str, day: date, home: H
     if home.has(_SIGNED_BY) and (noted := home.json(_SIGNED_BY)) in good:
         good = (noted,)
     spec, late = federation.parties[party], ""
-    for signer in each(site.signing_key, Signer.from_file):
+    for signer in all_keys(site.signing_key, Signer.from_file):
         if signer.public in good:
             if len(good) > 1:
                 home.write_json(_SIGNED_BY, signer.public)

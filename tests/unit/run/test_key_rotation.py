@@ -11,7 +11,7 @@ import yaml
 
 from opboost_ops.config.agreement import document
 from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
-from opboost_ops.exchange.encryption import each, key_name, new_encryption_key
+from opboost_ops.exchange.encryption import all_keys, key_name, new_encryption_key
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Manifest, parse_manifest
 from opboost_ops.exchange.party_state import agreements_of as load
 from opboost_ops.exchange.rejection import Rejected
@@ -95,7 +95,7 @@ def sign_again(workspace: Workspace, place: str, signer: Signer) -> None:
 def signers(workspace: Workspace, party: str) -> list[Signer]:
     """The newest first."""
     site = workspace.site(party)
-    return list(each(site.signing_key, Signer.from_file))
+    return list(all_keys(site.signing_key, Signer.from_file))
 
 
 @pytest.mark.slow
