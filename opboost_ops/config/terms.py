@@ -31,6 +31,11 @@ _DAYS, _WEEKS = 31, 5
 _NAMED = {"@hourly": 24 * _DAYS, "@daily": _DAYS, "@midnight": _DAYS, "@weekly": _WEEKS,
           "@monthly": 1, "@quarterly": 1, "@yearly": 1, "@annually": 1}  # fmt: skip
 
+#: First and last value of minutes, hours and days of the month, and days of the week.
+_MINUTES, _HOURS, _MONTH_DAYS, _WEEK_DAYS = (0, 59), (0, 23), (1, _DAYS), (0, 6)
+
+_WEEK_NAMES = {name: str(number) for number, name in enumerate(_DAY_NAMES)}
+
 
 def cron_problem(text: str) -> str:
     """Why a text is no time at which runs can start; empty if it is one.
@@ -152,18 +157,33 @@ def runs_of(cron: str) -> int:
     fields = cron.lower().split()
     if len(fields) != len(_FIELD_RANGES):
         return _NAMED.get(cron.strip().lower(), 0)
-    minutes, hours, month_days, _, week_days = map(_count_values, fields, _FIELD_RANGES)
-    if "*" in (fields[2], fields[4]):
-        days = min(month_days, _WEEKS * week_days, _DAYS)
+    minute, hour, day, _, week_day = fields
+    by_month, by_week = (
+        _count_values(day, *_MONTH_DAYS),
+        _WEEKS * _count_values(week_day, *_WEEK_DAYS),
+    )
+    if "*" in (day, week_day):
+        days = min(by_month, by_week, _DAYS)
     else:
         # Cron runs on days that are of either kind.
-        days = min(month_days + _WEEKS * week_days, _DAYS)
-    return minutes * hours * days
+        days = min(by_month + by_week, _DAYS)
+    return _count_values(minute, *_MINUTES) * _count_values(hour, *_HOURS) * days
 
 
-def _count_values(field: str, bounds: tuple[int, int, Sequence[str]]) -> int:
+def _count_values(field: str, first: int, last: int) -> int:
     """How many values a field of a cron expression has; as many as it may where it is unusual."""
-    least, most, names = bounds
-    values = _values_of_field(field, least, most, names) or set(range(least, most + 1))
+    values: set[int] = set()
+    for part in field.split(","):
+        span, _, step = part.partition("/")
+        begin, _, end = span.partition("-")
+        for name, number in _WEEK_NAMES.items() if last == _WEEK_DAYS[1] else ():
+            begin, end = begin.replace(name, number), end.replace(name, number)
+        if span == "*":
+            begin, end = str(first), str(last)
+        elif not end:
+            end = str(last) if step else begin
+        if not all(text.isdecimal() for text in (begin, end, step or "1")):
+            return last - first + 1
+        values.update(range(int(begin), int(end) + 1, max(int(step or 1), 1)))
     # Sunday is 0 and 7.
-    return len({value % 7 for value in values} if names is _DAY_NAMES else values)
+    return len({value % 7 for value in values} if last == _WEEK_DAYS[1] else values)

@@ -16,6 +16,7 @@ from tests.unit.config.test_agreement import federation
         ("0 3 * * *", 31),
         ("*/30 8-17 * * mon-fri", 500),
         ("0 0 * * 0,7", 5),
+        ("0 0 * * 3/4", 5),
         ("0 0 1,15 * 1", 7),
         ("5/20 0 1 * *", 3),
         ("0 0 L * *", 31),
