@@ -11,7 +11,8 @@ import pytest
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 
 # Airflow reads its environment when it is first imported: tests get a home of their own.
-os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="opboost-airflow-")
+_AIRFLOW_HOME = tempfile.TemporaryDirectory(prefix="opboost-airflow-", ignore_cleanup_errors=True)
+os.environ["AIRFLOW_HOME"] = _AIRFLOW_HOME.name
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 
 
