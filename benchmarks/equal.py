@@ -10,7 +10,7 @@ tables. Formats may differ between trees; what people get must not, and is compa
 - ``model``: the model's text, without its header of parameters,
 - ``metrics``: the metrics by which versions are compared,
 - ``scores``: predictions for new people,
-- ``charges``: each feature's loss across its full range, as ``opboost ledger show`` prints it.
+- ``charges``: the loss that each feature has spent, as ``opboost ledger show`` prints it.
 
 A difference is listed with its size, and the command ends with 1. Noise of a public seed is the
 same where trees draw it in the same way. With ``--epsilon 48`` nearly every response is the value
@@ -249,7 +249,7 @@ def write_results(results: Path, tables: Path, epsilon: float) -> None:
             extract(results, site, name, run.run)
         for party in HOLDERS:
             columns = ledger(site / party).columns
-            losses = dict(columns.select("feature", "loss_whole").rows())
+            losses = dict(columns.select("feature", "spent").rows())
             write(results / "charges" / f"{party}.json", json.dumps(losses).encode())
 
 
