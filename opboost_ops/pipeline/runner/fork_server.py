@@ -34,7 +34,9 @@ THEIRS = (
 )
 
 #: Variables that programs need, and how those of libraries begin that set threads.
-PROGRAMS = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV")
+PROGRAMS = (
+    "PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV"
+)  # fmt: skip
 THREADS = ("OMP_", "GOMP_", "KMP_", "OPENBLAS_", "POLARS_")
 
 
