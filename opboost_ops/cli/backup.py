@@ -64,7 +64,7 @@ def restore(
 
 
 def _report(done: "Restored") -> None:
-    from opboost_ops.extras.backup.restoring import runs_of
+    from opboost_ops.extras.backup.present import runs_of
 
     contents = done.contents
     print(

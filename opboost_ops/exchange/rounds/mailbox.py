@@ -42,7 +42,7 @@ class Mailbox:
         run: The run's id.
         store: Where the messages lie.
         conversation: What is accepted.
-        kept: A private folder for the vectors that were sent.
+        folder: A private folder for the vectors that were sent.
         timeout: Seconds to wait for the others in one round.
         today: The day on which signing keys must not have expired.
     """

@@ -2,7 +2,7 @@
 
 1. `archive`: a tar file in the age format; its manifest says what each entry must be.
 2. `writing`: makes one while runs go on.
-3. `restoring`: verifies everything, moves the present state aside, restores the backup.
+3. `restoring`: verifies everything, moves the present state (`present`) aside, restores the backup.
 
 `pipeline.party.rollback` then finds what was released since the backup.
 """
