@@ -1,4 +1,4 @@
-"""`opboost airflow`, `opboost demo`, `opboost ui`: Airflows of one's own, and of the demo."""
+"""`opboost airflow`, `demo`, `ui`: install into an Airflow, or run a local one."""
 
 import os
 import signal

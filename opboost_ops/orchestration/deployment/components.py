@@ -45,7 +45,8 @@ def log_of(home: Path, name: str) -> Path:
 def _main(sessions: int, commands: Mapping[str, Sequence[str]]) -> None:
     gc.disable()
     home, report = Path(os.environ["AIRFLOW_HOME"]), os.dup(1)
-    _write_to(log_of(home, MIGRATION))
+    # Where its errors go already.
+    os.dup2(2, 1)
     _airflow("db", "migrate")
     import_module("airflow.settings").dispose_orm()
     running: dict[int, str] = {}
@@ -56,7 +57,7 @@ def _main(sessions: int, commands: Mapping[str, Sequence[str]]) -> None:
                     import_module(module)
         # What is there already is not looked through by the collections of each component.
         gc.freeze()
-        pid = _begun(sessions, log_of(home, name), words)
+        pid = _start_component(sessions, log_of(home, name), words)
         if pid == 0:
             os.close(report)
             gc.enable()
@@ -69,7 +70,7 @@ def _main(sessions: int, commands: Mapping[str, Sequence[str]]) -> None:
     os.write(report, f"{running[ended[0]]} {status}".encode())
 
 
-def _begun(sessions: int, log: Path, words: Sequence[str]) -> int:
+def _start_component(sessions: int, log: Path, words: Sequence[str]) -> int:
     """The process of a component; 0 within it."""
     if sys.platform == "darwin":
         # Libraries of macOS do not survive a fork without an exec.
@@ -97,7 +98,7 @@ def _component(words: Sequence[str]) -> None:
 
     setproctitle(f"airflow {words[0]}")
     import_module("airflow.settings").configure_orm()
-    # Whether it preloads what tasks import goes by the command.
+    # The local settings preload depending on the command.
     sys.argv = ["airflow", *words]
     reload(import_module("airflow_local_settings"))
     _airflow(*words)

@@ -1,4 +1,4 @@
-"""A real Airflow of one's own, for the demo and for looking: started whole, ended whole."""
+"""A local Airflow for the demo and the UI; starts and stops as a unit."""
 
 import fcntl
 import json
@@ -199,10 +199,12 @@ class Standalone:
         assert launcher.stdout is not None
         name, _, code = launcher.stdout.read().decode().partition(" ")
         file = log_of(self.home, name or MIGRATION)
-        problem = f"Airflow's {name} ended with {code}" if name else "Airflow did not start"
+        ended = (
+            f"{name} ended with {code}" if name else f"launcher ended with {launcher.returncode}"
+        )
         lines = file.read_text(errors="replace").splitlines()
         raise AirflowError(
-            "\n".join([f"{problem}:", *lines[-15:]]), f"All of its output is in {file}."
+            "\n".join([f"Airflow's {ended}:", *lines[-15:]]), f"All of its output is in {file}."
         )
 
     def stop(self) -> None:
@@ -267,16 +269,17 @@ class Standalone:
     def _launch(self, commands: Mapping[str, Sequence[str]]) -> None:
         assert self._lock is not None
         lock = self._lock.fileno()
-        self._launcher = subprocess.Popen(
-            [sys.executable, "-m", components.__name__, str(lock), json.dumps(commands)],
-            env=self.environment,
-            cwd=self.home,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            pass_fds=(lock,),
-        )
+        with log_of(self.home, MIGRATION).open("wb") as log:
+            self._launcher = subprocess.Popen(
+                [sys.executable, "-m", components.__name__, str(lock), json.dumps(commands)],
+                env=self.environment,
+                cwd=self.home,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+                pass_fds=(lock,),
+            )
         os.write(lock, f"-{self._launcher.pid} ".encode())
 
     def _sessions(self) -> list[int]:
@@ -298,7 +301,7 @@ class Standalone:
             "NO_PROXY": "127.0.0.1,localhost",
             "no_proxy": "127.0.0.1,localhost",
             "PYTHONUNBUFFERED": "1",
-            # Titles of processes leave the environment by which they are found.
+            # Process titles must not overwrite the environment, by which processes are found.
             "SPT_NOENV": "1",
             "OPBOOST_FEDERATIONS": str(federations.resolve()),
             **{f"OPBOOST_SITE_{party.upper()}": str(p.resolve()) for party, p in sites.items()},

@@ -1,5 +1,6 @@
 """Faults at the parties' sites and in their tables, and limits that will stop later runs."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -351,10 +352,11 @@ def releases_left(party: Publisher, federation: Federation) -> int | None:
     with open_state(party.site) as state:
         spent = state.releases.spent()
     left = [
-        max(0, int((Fraction(budget) - spent.get(yearly.column, Fraction(0))) // yearly.loss))
+        max(0, int((Fraction(budget) - before) // yearly.loss)) if before < math.inf else 0
         for yearly in declared
         if yearly.refresh == "yearly" and yearly.loss
         if (budget := budget_of(party.policy, yearly.column)) is not None
+        for before in [spent.get(yearly.column, Fraction(0))]
     ]
     return min(left, default=None)
 

@@ -353,7 +353,8 @@ class _Process:
                 return event
         raise OpBoostError(
             f"The process of {self._whose} ended without a message.",
-            "The system may have killed it for lack of memory; see its log.",
+            "A line above names the error; without one, the system may have killed it for lack of "
+            "memory.",
         )
 
     def _write(self, text: str) -> None:

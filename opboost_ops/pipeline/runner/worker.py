@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import site_file, site_of
 from opboost_ops.errors import ApprovalError, ConfigError, Fault, OpBoostError
-from opboost_ops.exchange.rounds.protocol import LOGGER
 from opboost_ops.pipeline.phases import OPEN, ROUNDS
 
 if TYPE_CHECKING:
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 #: Seconds that a party waits for another's artifact.
 TIMEOUT = 900.0
 
-#: Seconds between two looks for a person's answer.
-_AGAIN = 2.0
+#: Seconds per poll for a person's answer.
+_POLL_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ def _after_approval(
         except ApprovalError as asked:
             if asked.new:
                 waits(str(asked))
-        time.sleep(_AGAIN)
+        time.sleep(_POLL_SECONDS)
 
 
 def sent_error(error: OpBoostError | ConnectionError) -> dict[str, Any]:
@@ -143,8 +142,9 @@ def sent_error(error: OpBoostError | ConnectionError) -> dict[str, Any]:
     if isinstance(error, OpBoostError):
         facts = {name: value for name, value in vars(error).items() if isinstance(value, str)}
         faults = [asdict(fault) for fault in error.faults] if isinstance(error, ConfigError) else []
-        return {"kind": type(error).__name__, "facts": facts, "faults": faults}
-    return {"kind": "ConnectionError", "facts": {"problem": str(error)}}
+        kind = [type(error).__module__, type(error).__name__]
+        return {"kind": kind, "facts": facts, "faults": faults}
+    return {"kind": None, "facts": {"problem": str(error)}}
 
 
 def received_error(event: Mapping[str, Any]) -> Exception:
@@ -156,10 +156,10 @@ def received_error(event: Mapping[str, Any]) -> Exception:
     facts = dict(event["facts"])
     if stage := event.get("stage"):
         facts["problem"] = f"{stage}: {facts['problem']}"
-    if event["kind"] == "ConnectionError":
+    if event["kind"] is None:
         return ConnectionError(facts["problem"])
-    kinds = {kind.__name__: kind for kind in _kinds(OpBoostError)}
-    kind = kinds.get(event["kind"], OpBoostError)
+    module, name = event["kind"]
+    kind: type[OpBoostError] = getattr(import_module(module), name)
     # Kinds differ in their arguments, which became problem and remedy where the error was raised.
     error = kind.__new__(kind)
     OpBoostError.__init__(error, facts["problem"], facts["remedy"])
@@ -167,12 +167,6 @@ def received_error(event: Mapping[str, Any]) -> Exception:
     if isinstance(error, ConfigError):
         error.faults = tuple(Fault(**fault) for fault in event["faults"])
     return error
-
-
-def _kinds(kind: type[OpBoostError]) -> Iterator[type[OpBoostError]]:
-    yield kind
-    for narrower in kind.__subclasses__():
-        yield from _kinds(narrower)
 
 
 def serve() -> int:
@@ -193,6 +187,7 @@ def serve() -> int:
     if "call" in about:
         return _answer(about["call"], about["arguments"])
     from opboost_ops.exchange.party_state import reuse_open_state
+    from opboost_ops.exchange.rounds.protocol import LOGGER
 
     logger = logging.getLogger(LOGGER)
     logger.setLevel(logging.INFO)

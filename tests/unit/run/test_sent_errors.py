@@ -1,6 +1,8 @@
 """An error of a party's process reaches the starter of the run with its kind and remedy."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -40,3 +42,22 @@ def test_a_network_fault_may_be_tried_again() -> None:
     arrived = received(ConnectionRefusedError("The store does not answer."))
     assert isinstance(arrived, ConnectionError)
     assert str(arrived) == "rank: The store does not answer."
+
+
+#: What a driver does that has loaded none of the stages' libraries.
+DRIVER = """
+import json, sys
+from opboost_ops.pipeline.runner import local, worker
+loaded = {"lightgbm", "polars", "pyarrow", "sqlalchemy"} & {*sys.modules}
+error = worker.received_error(json.loads(sys.argv[1]))
+print(json.dumps([type(error).__name__, str(error), sorted(loaded)]))
+"""
+
+
+def test_a_light_driver_knows_an_error_that_only_the_stages_raise() -> None:
+    error = LostDatabase("The database is gone.", "Restore it.")
+    sent = json.dumps(sent_error(error))
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER, sent], capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == ["LostDatabase", str(error), []]

@@ -39,6 +39,19 @@ def test_a_budget_that_ends_soon(workspace: Workspace, times: float, low: bool) 
     assert heard(workspace, "shop") == []
 
 
+def test_a_budget_that_comes_after_a_release_of_no_bounded_loss(workspace: Workspace) -> None:
+    income = {"refresh": "yearly", "mechanism": {"name": "local_map", "epsilon": 1, "theta": 2}}
+    workspace.declare("federation.yaml", parties={"bank": {"features": {"income": income}}})
+    rule = {"mechanisms": ["local_map"], "budget": None}
+    workspace.declare("bank/policy.yaml", features={"income": rule})
+    workspace = Workspace(workspace.folder, "0" * 15 + "3")
+    workspace.until("seal")
+    workspace.declare("bank/policy.yaml", features={"income": {"budget": 5.0}})
+    workspace = Workspace(workspace.folder, "0" * 15 + "4")
+    workspace.open()
+    assert heard(workspace, "bank") == ["budget_low"]
+
+
 @pytest.mark.parametrize(("days", "soon"), [(3, True), (300, False)])
 def test_a_key_that_expires_soon(workspace: Workspace, days: int, soon: bool) -> None:
     last = (datetime.now(UTC) + timedelta(days=days)).date().isoformat()
