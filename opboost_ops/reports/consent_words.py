@@ -258,10 +258,10 @@ def _leaks(sheet: ConsentSheet) -> Table:
             "once, but only with a copy of pins/",
             "remove the copies; the secret removes no noise",
         )
-        keys[f"key of a month of {party} (keys/psi)"] = (
+        keys[f"monthly key of {party} (keys/psi)"] = (
             f"find IDs in the tables that {party} sealed in that month, and open their rows, "
             f"but only with what is encrypted to {receiver}",
-            "delete it; the next run fails, and the one after it queries everybody again",
+            "delete it; the next run fails, and the run after that queries all people again",
         )
     keys[f"encryption key of {receiver}"] = (
         f"read what {receiver} may read: the randomised values, with the odds above",

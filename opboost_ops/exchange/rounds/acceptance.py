@@ -42,7 +42,7 @@ from opboost_ops.exchange.store.store import Store
 #: The round of the keys.
 KEYS = "keys"
 
-#: Bytes that no document of a round has, nor what is added to a vector.
+#: Size limit of a round's document, and of a message beyond its vector.
 _MOST = 32 << 20
 
 _LOG = logging.getLogger(LOGGER)

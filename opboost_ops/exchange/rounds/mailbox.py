@@ -220,8 +220,8 @@ class Mailbox:
     def _masked(self, masks: Masks, name: Round, packing: Packing, mine: np.ndarray) -> bytes:
         if mine.shape != (packing.size,) or not packing.fits(mine, self.parties):
             raise ContractError(f"{name}: the vector of this party does not fit its round.")
-        # Masks cancel only among parties that have heard the same decisions: who tells each another
-        # one, and so has some of them send zeros, learns nothing of the others' vectors.
+        # Masks cancel only among parties that received the same decisions: an active party that
+        # sends different ones, so that some parties send zeros, learns nothing of the others.
         mask = f"{name.name}:{self._conversation.head}"
         draw = self._me.noise
         if draw is None:

@@ -157,5 +157,6 @@ def _another(name: Round) -> ContractError:
     return ContractError(
         f"{name}: this party has made another vector in this round before; one mask is "
         "never used for two.",
-        "Its table has changed since: trigger a new run.",
+        "Its table, or the decision before this round, has changed since: check the table, ask the "
+        "active party, and trigger a new run.",
     )

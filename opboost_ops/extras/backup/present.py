@@ -49,7 +49,7 @@ def present_at(site: Site) -> Present:
     Raises:
         ConfigError: Its database is a server's, and does not answer.
     """
-    files = any(path.is_file() for root in (site.pins, site.models) for path in root.rglob("*"))
+    files = has_files(site)
     url = site.ledger_url()
     if not has_tables(url):
         return Present(files, False)
@@ -60,6 +60,15 @@ def present_at(site: Site) -> Present:
         if not url.startswith("sqlite:///"):
             raise
         return Present(True, False)
+
+
+def has_files(site: Site) -> bool:
+    """True if there are pins or models.
+
+    Args:
+        site: The party's.
+    """
+    return any(path.is_file() for root in (site.pins, site.models) for path in root.rglob("*"))
 
 
 def present_of(state: PartyState, *, files: bool) -> Present:

@@ -38,6 +38,7 @@ from opboost_ops.extras.backup.archive import (
 )
 from opboost_ops.extras.backup.present import (
     Present,
+    has_files,
     not_in_backup,
     present_at,
     present_of,
@@ -125,7 +126,7 @@ def restore(
                 elif path.read_bytes() != content:
                     unchanged.append(path.name)
             places = Places(undo)
-            present = _replace(site, contents, stage, places, present)
+            present = _replace(site, contents, stage, places, present, over)
             undo.pop_all()
             beyond = not_in_backup(present, entries)
     return Restored(site, contents, tuple(places.aside), tuple(unchanged), tuple(beyond))
@@ -266,12 +267,12 @@ def _disk_faults(party: str) -> Iterator[None]:
 
 
 def _replace(
-    site: Site, contents: Contents, stage: Path, places: Places, present: Present
+    site: Site, contents: Contents, stage: Path, places: Places, present: Present, over: bool
 ) -> Present:
     """Let database, pins and models be those of the backup: all or nothing.
 
     Returns:
-        What was there at that moment: others may have gone on since it was looked at.
+        The state at that moment: others may have gone on since it was looked at.
     """
     url = site.ledger_url()
     file = Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
@@ -286,8 +287,11 @@ def _replace(
     try:
         with database.writing() as connection:
             state = PartyState.of(site, database)
-            if present.readable and present.anything:
-                present = present_of(state, files=True)
+            if present.readable:
+                present = present_of(state, files=has_files(site))
+                if not over:
+                    beyond = not_in_backup(present, stage / DATABASE / "entries.jsonl")
+                    require_meant(present, beyond, contents.at, site.party)
             if present.readable and present.anything and file is not None:
                 copy = places.free_name(file)
                 places.written(copy)

@@ -125,7 +125,7 @@ def renew_key(folder: Path, use: KeyUse, today: date, until: date | None) -> Ite
         return
     old = Signer.from_file(path).public if signs else PrivateKey.from_file(path).public
     private, public = new_signing_key() if signs else new_encryption_key()
-    replaced = [*dict.fromkeys([old, *_agreed_keys(site, use)])]
+    replaced = [*dict.fromkeys([old, *_agreed_keys(site, use, today)])]
     aside = path.with_name(f"{path.name}.until-{key_name(old)}")
     _replace(path, private.encode() + b"\n", aside)
     yield f"{use}_key: {public}"
@@ -148,13 +148,16 @@ def renew_key(folder: Path, use: KeyUse, today: date, until: date | None) -> Ite
         )
 
 
-def _agreed_keys(site: Site, use: KeyUse) -> Iterator[str]:
+def _agreed_keys(site: Site, use: KeyUse, today: date) -> Iterator[str]:
     """The party's keys in what it answers now: another one where a renewal was interrupted."""
     agreements = agreements_of(site)
     for name in dict.fromkeys(agreement.federation for agreement in agreements.agreements):
         newest = agreements.newest(name)
-        parties = {} if newest is None else newest.content["federation"]["parties"]
-        if key := parties.get(site.party, {}).get(f"{use}_key"):
+        agreed = {} if newest is None else newest.content["federation"]
+        # A federation that has ended keeps naming what was replaced since.
+        over = agreed and date.fromisoformat(agreed["terms"]["until"]) < today
+        key = agreed.get("parties", {}).get(site.party, {}).get(f"{use}_key")
+        if key and not over:
             yield key
 
 

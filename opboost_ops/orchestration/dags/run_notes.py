@@ -215,7 +215,8 @@ def failure_lines(failures: Sequence[tuple[str, Any]]) -> list[str]:
 def _without_markdown(text: str) -> str:
     """Text in which Markdown finds no link, picture or HTML."""
     # Airflow's makes links of bare addresses, too: a word joiner, which nobody sees, divides them.
-    divided = re.sub(r"(?<=:)(?=//)|(?<=www)(?=\.)", "\u2060", text, flags=re.IGNORECASE)
+    addresses = r"(?<=:)(?=//)|(?<=www)(?=\.)|(?<=\w)(?=@)"
+    divided = re.sub(addresses, "\u2060", text, flags=re.IGNORECASE)
     return re.sub(r"([\\\[\]<>])", r"\\\1", divided)
 
 

@@ -7,7 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from opboost_ops.extras.backup.restoring import restore
 from opboost_ops.extras.backup.writing import _take_small, back_up
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pipeline.party.agreement import withdraw
+from opboost_ops.privacy.ledger.database import Database
 from tests.federation import SECOND_RUN, Workspace
 from tests.party_state import pin_files, state_of
 from tests.unit.backup.conftest import Officer, untouched
@@ -181,20 +181,22 @@ def test_who_was_forgotten_since_stays_forgotten(
 
 
 def test_who_is_forgotten_while_it_begins_stays_forgotten(
-    workspace: Workspace, backup: Path, officer: Officer
+    workspace: Workspace, backup: Path, officer: Officer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others write until it holds the database: it went by what it had looked at before."""
     bank = workspace.folder / "bank"
-    begun = threading.Event()
+    waits, writing = threading.Event(), Database.writing
 
-    def progress(done: int, whole: int) -> None:
-        begun.set()
+    def about_to_write(database: Database) -> Any:
+        waits.set()
+        return writing(database)
 
     with ThreadPoolExecutor(1) as pool, state_of(workspace, "bank") as state, state.together():
-        restoring_it = pool.submit(restore, bank, backup, officer.file, True, progress)
-        begun.wait(60)
-        # It looks at the state, then waits for this transaction.
-        time.sleep(2)
+        monkeypatch.setattr(Database, "writing", about_to_write)
+        restoring_it = pool.submit(restore, bank, backup, officer.file, True)
+        # It has looked at the state, and waits for this transaction.
+        assert waits.wait(60)
+        monkeypatch.undo()
         gone = state.forgotten.hashed(
             str(pl.read_parquet(bank / "tables" / "train.parquet")["id"][0])
         )

@@ -1,5 +1,6 @@
 """Signing and encryption keys are replaced while runs go on, and revoked ones speak for nobody."""
 
+import hashlib
 import json
 from collections.abc import Callable
 from datetime import date, timedelta
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from opboost_ops.config.agreement import document
+from opboost_ops.config.columns import canonical
 from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
 from opboost_ops.exchange.encryption import all_keys, key_name, new_encryption_key
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Manifest, parse_manifest
@@ -25,6 +27,7 @@ from opboost_ops.privacy.consent.agreements import Agreement, Agreements
 from opboost_ops.verifier import verify
 from tests.commands import printed
 from tests.federation import SECOND_RUN, Workspace
+from tests.party_state import state_of
 
 LABEL, BANK, SHOP = "credit", "bank", "shop"
 THIRD = "0" * 15 + "3"
@@ -168,6 +171,21 @@ def test_a_renewal_that_was_interrupted_loses_no_key_of_the_agreement(
     again = renewed(workspace, BANK, use)
     assert agreed in [former["key"] for former in again["former_keys"]]
     assert agreed in renewed(workspace, BANK, use, "--revoke")["revoked_keys"]
+
+
+def test_a_renewal_names_no_key_of_a_federation_that_has_ended(workspace: Workspace) -> None:
+    with state_of(workspace, BANK) as state:
+        agreed = state.agreements.read().agreements[-1]
+        content = json.loads(json.dumps(agreed.content))
+        content["federation"]["terms"]["until"] = "2020-12-31"
+        digest = hashlib.sha256(canonical(content)).hexdigest()
+        other = {"number": agreed.number + 100, "federation": "ended"}
+        ended = agreed.model_copy(update={**other, "content": content, "digest": digest})
+        state.agreements.add(ended)
+    long_replaced = workspace.declared.parties[BANK].signing_key
+    declare(workspace, BANK, renewed(workspace, BANK, "signing"))
+    again = renewed(workspace, BANK, "signing")
+    assert long_replaced not in [former["key"] for former in again["former_keys"]]
 
 
 @pytest.mark.slow
