@@ -275,7 +275,10 @@ def forget_command(
         "Still here: the row in the party's own table or source, and other intermediate tables of "
         "earlier runs until `opboost store gc` removes those runs."
     )
-    if aside := sorted(path.name for path in declared.pins.parent.glob(f"*{ASIDE}*")):
+    folders = {declared.pins.parent, declared.models.parent}
+    if (url := declared.ledger_url()).startswith("sqlite:///"):
+        folders.add(Path(url.removeprefix("sqlite:///")).parent)
+    if aside := sorted(path.name for folder in folders for path in folder.glob(f"*{ASIDE}*")):
         print(
             f"Also in the state that `opboost restore` moved aside, until it is deleted: "
             f"{', '.join(aside)}."

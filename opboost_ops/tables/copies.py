@@ -224,6 +224,9 @@ def _cells(block: pl.DataFrame, name: str) -> pl.Series:
     kind = values.dtype
     if kind.is_integer():
         letter, texts = "n", values.cast(pl.String)
+    elif kind.is_decimal():
+        # Long codes that differ are one float.
+        letter, texts = "n", values.cast(pl.String).str.replace(r"\.0*$|(\.\d*[1-9])0+$", "$1")
     elif holds_numbers(kind):
         numbers = values.cast(pl.Float64).fill_nan(None)
         # As integers, whole numbers have one text, and zero has no sign.

@@ -46,6 +46,7 @@ SAME: dict[str, Callable[[pl.DataFrame], pl.DataFrame]] = {
     "zeros with a sign": lambda t: t.with_columns(
         count=pl.Series(np.where(t["count"] == 0, -0.0, t["count"]))
     ),
+    "decimals for integers": lambda t: t.with_columns(pl.col("count").cast(pl.Decimal(12, 2))),
     "small integers": lambda t: t.with_columns(pl.col("count").cast(pl.Int8)),
     "categories": lambda t: t.with_columns(pl.col("kind").cast(pl.Categorical)),
     "an enum": lambda t: t.with_columns(pl.col("kind").cast(pl.Enum(["c", "unused", "b", "a"]))),
@@ -104,6 +105,13 @@ def test_large_integers_are_told_apart(tmp_path: Path) -> None:
     ids = table().with_columns(id=pl.lit(2**60) + pl.int_range(ROWS))
     other = ids.with_columns(id=pl.when(pl.col("id") == 2**60).then(2**60 - 1).otherwise("id"))
     assert of(tmp_path / "t", ids) != of(tmp_path / "t", other)
+
+
+def test_long_decimals_are_told_apart(tmp_path: Path) -> None:
+    codes = ["12345678901234567890", "12345678901234567891"]
+    whole = table().with_columns(count=pl.lit(codes[0]).cast(pl.Decimal(38, 0)))
+    changed = whole.with_columns(count=pl.lit(codes[1]).cast(pl.Decimal(38, 0)))
+    assert of(tmp_path / "a", whole) != of(tmp_path / "b", changed)
 
 
 def test_a_large_integer_is_one_number_with_a_point_or_without(tmp_path: Path) -> None:
