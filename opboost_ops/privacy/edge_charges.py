@@ -18,7 +18,8 @@ from opboost_ops.domain import Domain
 from opboost_ops.errors import BudgetError
 from opboost_ops.mechanisms import private_quantiles
 from opboost_ops.privacy.loss import LossCurve
-from opboost_ops.privacy.releases import Release, Releases
+from opboost_ops.privacy.release_records import Release
+from opboost_ops.privacy.releases import Releases
 
 #: The name of the charge beside its feature.
 EDGES = "edges"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -21,76 +21,17 @@ import sqlalchemy as sa
 
 from opboost_ops.errors import BudgetError, ContractError
 from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.declarations import Declaration, Loss, across
+from opboost_ops.privacy.declarations import Declaration, Loss
 from opboost_ops.privacy.ledger.database import Database, Records
 from opboost_ops.privacy.ledger.entries import Ledger, LedgerEntry
-from opboost_ops.privacy.ledger.tables import COUNTED, now, table
-from opboost_ops.privacy.loss import LossCurve
+from opboost_ops.privacy.ledger.tables import now, table
 from opboost_ops.privacy.people import Forgotten, Match, People, halves, merged
 from opboost_ops.privacy.pins import Draw, PinFile, Pinned, Pins, drawn, exact_values, responses
+from opboost_ops.privacy.release_records import RELEASES, Release, read_release, release_row
 from opboost_ops.tables.spill.arrays import Scratch, slices
 from opboost_ops.tables.spill.parts import gather
 
-_RELEASES = table(
-    "column_releases",
-    {"number": COUNTED},
-    id=32,
-    kind=10,
-    feature=160,
-    column=sa.Text,
-    receiver=160,
-    federation=160,
-    declaration=64,
-    opened=10,
-    run=40,
-    losses=str,
-    content=str,
-    ended=40,
-    pins=120,
-    digest=64,
-    rows=int,
-)
 _RUNS = table("run_releases", {"federation": 160, "run": 40}, releases=str)
-
-
-@dataclass(frozen=True)
-class Release:
-    """A charged release of a raw column.
-
-    Attributes:
-        id: Its permanent name, 32 hex digits drawn at random: no restored state gives it again.
-        kind: ``values`` of people, or ``edges`` of cells drawn from the table.
-        feature: What the column was called in the federation.
-        column: Name of the raw column.
-        receiver: Who may read it.
-        federation: In which federation it opened.
-        declaration: Digest of its declaration.
-        opened: The plan's day on which it opened.
-        run: In which run; empty outside a run.
-        losses: Loss curves by charge.
-        content: The edges, of a release of edges.
-        ended: When it ended, UTC; empty as long as it is open.
-        pins: Which file has its pins; None before the first person was pinned.
-    """
-
-    id: str
-    kind: Literal["values", "edges"]
-    feature: str
-    column: str
-    receiver: str
-    federation: str
-    declaration: str
-    opened: date
-    run: str
-    losses: Mapping[str, LossCurve]
-    content: str = ""
-    ended: str = ""
-    pins: PinFile | None = None
-
-    @property
-    def loss(self) -> Loss:
-        """Loss(R - L) of the value and of the missing bit together."""
-        return across(self.losses)
 
 
 @dataclass(frozen=True)
@@ -314,7 +255,7 @@ class Releases(Records):
             release: Which one.
             facts: What the entries say besides; see `LedgerEntry`.
         """
-        connection.execute(sa.insert(_RELEASES).values(_row(release)))
+        connection.execute(sa.insert(RELEASES).values(release_row(release)))
         entries = [
             LedgerEntry(
                 **{"rows": 0, **facts},
@@ -343,10 +284,10 @@ class Releases(Records):
         Returns:
             How many were open.
         """
-        here = _RELEASES.c.id.in_(sorted(ids)), _RELEASES.c.ended == ""
+        here = RELEASES.c.id.in_(sorted(ids)), RELEASES.c.ended == ""
         with self._database.writing() as connection:
             changes = {"ended": now(), "pins": "", "digest": "", "rows": 0}
-            count = connection.execute(sa.update(_RELEASES).where(*here).values(changes)).rowcount
+            count = connection.execute(sa.update(RELEASES).where(*here).values(changes)).rowcount
         self.collect()
         return count
 
@@ -470,12 +411,12 @@ class Releases(Records):
 
     def _point_to(self, release: Release, file: PinFile) -> None:
         changes = {"pins": file.name, "digest": file.digest, "rows": file.rows}
-        here = _RELEASES.c.id == release.id
-        self._database.execute(sa.update(_RELEASES).where(here).values(changes))
+        here = RELEASES.c.id == release.id
+        self._database.execute(sa.update(RELEASES).where(here).values(changes))
 
     def _all(self) -> list[Release]:
-        query = sa.select(_RELEASES).order_by(_RELEASES.c.number)
-        return [_release(row) for row in self._database.rows(query)]
+        query = sa.select(RELEASES).order_by(RELEASES.c.number)
+        return [read_release(row) for row in self._database.rows(query)]
 
 
 def rising_people(scratch: Scratch, keys: np.ndarray) -> tuple[People, np.ndarray]:
@@ -512,44 +453,4 @@ def _opening(declaration: Declaration, receiver: str, day: date) -> Release:
         opened=day,
         run="",
         losses=declaration.losses,
-    )
-
-
-def _row(release: Release) -> dict[str, Any]:
-    losses = {charge: curve.model_dump(mode="json") for charge, curve in release.losses.items()}
-    return {
-        "id": release.id,
-        "kind": release.kind,
-        "feature": release.feature,
-        "column": release.column,
-        "receiver": release.receiver,
-        "federation": release.federation,
-        "declaration": release.declaration,
-        "opened": release.opened.isoformat(),
-        "run": release.run,
-        "losses": json.dumps(losses, sort_keys=True),
-        "content": release.content,
-        "ended": release.ended,
-        "pins": release.pins.name if release.pins else "",
-        "digest": release.pins.digest if release.pins else "",
-        "rows": release.pins.rows if release.pins else 0,
-    }
-
-
-def _release(row: Any) -> Release:
-    losses = json.loads(row.losses)
-    return Release(
-        id=row.id,
-        kind=row.kind,
-        feature=row.feature,
-        column=row.column,
-        receiver=row.receiver,
-        federation=row.federation,
-        declaration=row.declaration,
-        opened=date.fromisoformat(row.opened),
-        run=row.run,
-        losses={charge: LossCurve.model_validate(curve) for charge, curve in losses.items()},
-        content=row.content,
-        ended=row.ended,
-        pins=PinFile(row.pins, row.digest, row.rows) if row.pins else None,
     )

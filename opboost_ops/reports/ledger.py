@@ -21,7 +21,7 @@ from opboost_ops.privacy.consent.agreements import Agreement, Agreements
 from opboost_ops.privacy.declarations import Loss, declarations, exact
 from opboost_ops.privacy.ledger.budgets import ModelAccount, account_of, budget_of, more_such, total
 from opboost_ops.privacy.ledger.entries import Dated, LedgerEntry, exact_lines
-from opboost_ops.privacy.releases import Release
+from opboost_ops.privacy.release_records import Release
 from opboost_ops.reports.display.blocks import Block, Note, State, finite
 
 

@@ -40,10 +40,10 @@ _ACCOUNT = {
         "        self._ledger.reserve(entries)\n        self._ledger.commit(release.id)\n": ""
     },
     "one charge for all receivers": {
-        "        connection.execute(sa.insert(_RELEASES).values(_row(release)))\n": (
+        "        connection.execute(sa.insert(RELEASES).values(release_row(release)))\n": (
             "        if any(one.column == release.column for one in self.all()):\n"
             "            release = replace(release, losses={})\n"
-            "        connection.execute(sa.insert(_RELEASES).values(_row(release)))\n"
+            "        connection.execute(sa.insert(RELEASES).values(release_row(release)))\n"
         )
     },
     "the receiver is not in the release": {" and release.receiver == receiver": ""},

@@ -23,7 +23,7 @@ from opboost_ops.pipeline.stage import Context
 from opboost_ops.privacy import edge_charges
 from opboost_ops.privacy.consent.compliance import require_own_columns
 from opboost_ops.privacy.ledger.budgets import Budget
-from opboost_ops.privacy.releases import Release
+from opboost_ops.privacy.release_records import Release
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from opboost_ops.privacy.edge_charges import (
 from opboost_ops.privacy.ledger.budgets import Budget
 from opboost_ops.privacy.ledger.checkpoints import Standing
 from opboost_ops.privacy.ledger.entries import LedgerEntry
-from opboost_ops.privacy.releases import Release
+from opboost_ops.privacy.release_records import Release
 
 
 @dataclass(frozen=True)

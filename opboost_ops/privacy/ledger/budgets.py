@@ -21,7 +21,7 @@ from opboost_ops.privacy.declarations import Loss
 from opboost_ops.privacy.ledger import renyi
 from opboost_ops.privacy.ledger.entries import LedgerEntry
 from opboost_ops.privacy.ledger.renyi import RenyiCurve
-from opboost_ops.privacy.releases import Release
+from opboost_ops.privacy.release_records import Release
 
 #: More models than this are as good as unlimited: a century of nights.
 _MANY = 36_500

@@ -19,7 +19,7 @@ from opboost_ops.config.loading import load_site
 from opboost_ops.exchange import audit
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.learning.registry.registry import Registry
-from opboost_ops.privacy import releases
+from opboost_ops.privacy import release_records
 from opboost_ops.privacy.ledger import entries as ledger_entries
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.pages.airflow_runs import TRAIN
@@ -83,7 +83,7 @@ def _ledger(folder: Path, nights: int, lines: int | None) -> None:
             connection.execute(sa.insert(ledger_entries._COMMITS), rows)
             connection.execute(sa.insert(audit._AUDIT), list(_entries(entries, nights)))
             first = (BEGIN + _NIGHT).date().isoformat()
-            connection.execute(sa.update(releases._RELEASES).values(opened=first))
+            connection.execute(sa.update(release_records.RELEASES).values(opened=first))
 
 
 def _lines(lines: Sequence[dict[str, Any]], nights: int) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,116 @@
+"""A release as it is recorded: the charge of a raw column, and which file has its pins."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from opboost_ops.privacy.declarations import Loss, across
+from opboost_ops.privacy.ledger.tables import COUNTED, table
+from opboost_ops.privacy.loss import LossCurve
+from opboost_ops.privacy.pins import PinFile
+
+RELEASES = table(
+    "column_releases",
+    {"number": COUNTED},
+    id=32,
+    kind=10,
+    feature=160,
+    column=sa.Text,
+    receiver=160,
+    federation=160,
+    declaration=64,
+    opened=10,
+    run=40,
+    losses=str,
+    content=str,
+    ended=40,
+    pins=120,
+    digest=64,
+    rows=int,
+)
+
+
+@dataclass(frozen=True)
+class Release:
+    """A charged release of a raw column.
+
+    Attributes:
+        id: Its permanent name, 32 hex digits drawn at random: no restored state gives it again.
+        kind: ``values`` of people, or ``edges`` of cells drawn from the table.
+        feature: What the column was called in the federation.
+        column: Name of the raw column.
+        receiver: Who may read it.
+        federation: In which federation it opened.
+        declaration: Digest of its declaration.
+        opened: The plan's day on which it opened.
+        run: In which run; empty outside a run.
+        losses: Loss curves by charge.
+        content: The edges, of a release of edges.
+        ended: When it ended, UTC; empty as long as it is open.
+        pins: Which file has its pins; None before the first person was pinned.
+    """
+
+    id: str
+    kind: Literal["values", "edges"]
+    feature: str
+    column: str
+    receiver: str
+    federation: str
+    declaration: str
+    opened: date
+    run: str
+    losses: Mapping[str, LossCurve]
+    content: str = ""
+    ended: str = ""
+    pins: PinFile | None = None
+
+    @property
+    def loss(self) -> Loss:
+        """Loss(R - L) of the value and of the missing bit together."""
+        return across(self.losses)
+
+
+def release_row(release: Release) -> dict[str, Any]:
+    """A release as a row of `RELEASES`."""
+    losses = {charge: curve.model_dump(mode="json") for charge, curve in release.losses.items()}
+    return {
+        "id": release.id,
+        "kind": release.kind,
+        "feature": release.feature,
+        "column": release.column,
+        "receiver": release.receiver,
+        "federation": release.federation,
+        "declaration": release.declaration,
+        "opened": release.opened.isoformat(),
+        "run": release.run,
+        "losses": json.dumps(losses, sort_keys=True),
+        "content": release.content,
+        "ended": release.ended,
+        "pins": release.pins.name if release.pins else "",
+        "digest": release.pins.digest if release.pins else "",
+        "rows": release.pins.rows if release.pins else 0,
+    }
+
+
+def read_release(row: Any) -> Release:
+    """The release of a row of `RELEASES`."""
+    losses = json.loads(row.losses)
+    return Release(
+        id=row.id,
+        kind=row.kind,
+        feature=row.feature,
+        column=row.column,
+        receiver=row.receiver,
+        federation=row.federation,
+        declaration=row.declaration,
+        opened=date.fromisoformat(row.opened),
+        run=row.run,
+        losses={charge: LossCurve.model_validate(curve) for charge, curve in losses.items()},
+        content=row.content,
+        ended=row.ended,
+        pins=PinFile(row.pins, row.digest, row.rows) if row.pins else None,
+    )
