@@ -1,4 +1,4 @@
-"""The integers on which everything is released, and the public maps onto them."""
+"""Integer domains of released values, and the public maps from raw numbers onto them."""
 
 import hashlib
 import json
@@ -9,20 +9,20 @@ import numpy as np
 
 from opboost_ops.errors import ConfigError, ContractError
 
-#: Most values of a domain on which anything may be released: up to here the channel, its sampling
-#: table and its loss curve take seconds together (docs/scaling.md has the figures).
-MOST_VALUES = 1024
+#: Largest domain on which values may be released. Up to this size the channel, its sampling table
+#: and its loss curve take seconds together (docs/scaling.md has the figures).
+MAX_VALUES = 1024
 
-#: Most values of a domain that is only searched by halves, as in horizontal learning: 20 rounds.
-MOST_SEARCHED = 2**20
+#: Largest domain for bisection, as in horizontal learning: 20 rounds.
+MAX_BISECTED_VALUES = 2**20
 
-#: How far from zero a domain may lie.
-_FARTHEST = 2**31
+#: Largest absolute value in a domain.
+_MAX_ABSOLUTE = 2**31
 
 
 @dataclass(frozen=True)
 class Domain:
-    """The integers lower..upper, the papers' [L, R].
+    """The integers from ``lower`` to ``upper``, inclusive: [L, R] in the papers.
 
     Raises:
         ConfigError: ``lower`` is not less than ``upper``.
@@ -37,35 +37,31 @@ class Domain:
 
     @property
     def size(self) -> int:
-        """|D| = R - L + 1."""
+        """The number of values, |D| = R - L + 1."""
         return self.upper - self.lower + 1
 
-    def excess(self, most: int = MOST_VALUES) -> str:
-        """The limit that it exceeds, in words; empty if none.
-
-        Args:
-            most: Most values that it may have.
-        """
-        if self.size > most:
-            return f"has {self.size} values, more than the {most} that are allowed"
-        if max(-self.lower, self.upper) > _FARTHEST:
-            return f"lies further than {_FARTHEST} from zero"
+    def size_problem(self, max_values: int = MAX_VALUES) -> str:
+        """Return the limit that the domain exceeds as a verb phrase; empty if none."""
+        if self.size > max_values:
+            return f"has {self.size} values, more than the {max_values} that are allowed"
+        if max(-self.lower, self.upper) > _MAX_ABSOLUTE:
+            return f"contains values beyond ±{_MAX_ABSOLUTE}"
         return ""
 
     def values(self) -> np.ndarray:
-        """All its integers, int64, shape (|D|,)."""
+        """Return all integers of the domain, int64, shape (|D|,)."""
         return np.arange(self.lower, self.upper + 1, dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class DomainMap:
-    """How a feature's numbers are laid on a domain; all of it is declared, nothing is measured.
+    """The map from a feature's numbers to a domain, declared in full and never fitted to data.
 
     Attributes:
-        domain: The target.
+        domain: The target domain.
         bounds: Public lower and upper bound, in the feature's unit; values outside are clipped.
         scale: ``linear``, ``log1p`` (of the distance from the lower bound) or ``edges``.
-        edges: Inner edges for ``edges``: a value's cell is one more than the edges below it.
+        edges: Inner cell edges for ``edges``: a value's cell index is the number of edges below it.
     """
 
     domain: Domain
@@ -84,7 +80,7 @@ class DomainMap:
             )
 
     def encode(self, values: np.ndarray) -> np.ndarray:
-        """Map numbers onto the domain: L + ceil((x - lower) / (upper - lower) * (R - L)).
+        """Map numbers to the domain: L + ceil((x - lower) / (upper - lower) * (R - L)).
 
         Args:
             values: float64, shape (n,).
@@ -106,33 +102,33 @@ class DomainMap:
         above, span, width = inside - lower, upper - lower, self.domain.size - 1
         if self.scale == "log1p":
             above, span = np.log1p(above), np.log1p(span)
-        # Multiplied first: whole numbers, one for each value of the domain, stay whole.
+        # Multiply before dividing, so that one integer per domain value maps without rounding.
         cells = np.ceil(above * width / span).clip(0, width).astype(np.int64)
         return np.asarray(self.domain.lower + cells)
 
     def boundary(self, value: int) -> float:
-        """Where in the feature's own unit a value of the domain begins.
+        """Return the number above which everything is encoded as ``value`` or more.
 
         Args:
             value: A domain integer above the lower bound.
 
         Returns:
-            The number above which everything is encoded as ``value`` or more.
+            The boundary, in the feature's unit.
         """
         lower, upper = self.bounds
         if self.scale == "edges":
             edges = self.edges or ()
-            place = value - self.domain.lower - 1
-            return edges[place] if place < len(edges) else upper
+            index = value - self.domain.lower - 1
+            return edges[index] if index < len(edges) else upper
         cells, width = value - 1 - self.domain.lower, self.domain.size - 1
         if self.scale == "log1p":
             return lower + float(np.expm1(cells * np.log1p(upper - lower) / width))
         return lower + cells * (upper - lower) / width
 
     def boundaries(self) -> tuple[float, ...]:
-        """All places where one value of the domain ends and the next begins, rising.
+        """Return the boundaries between neighbouring domain values, in ascending order.
 
-        A value at most a boundary lies below it.
+        A number equal to a boundary is encoded as the lower of the two values.
         """
         if self.scale == "edges":
             return tuple(self.edges or ())
@@ -141,33 +137,33 @@ class DomainMap:
         )
 
     def highest(self, value: int) -> float:
-        """The greatest number that is encoded as a value of the domain, or as less.
+        """Return the greatest float that is encoded as ``value`` or less.
 
-        To the bit, by bisection over floats: `boundary` is off by a rounding now and then.
+        Exact, by bisection over floats, whereas `boundary` may have a rounding error.
 
         Args:
-            value: A domain integer below the upper bound; that bound itself gives the feature's.
+            value: A domain integer; the domain's upper bound returns the feature's upper bound.
         """
         return greatest(lambda x: int(self.encode(np.array([x]))[0]) <= value, *self.bounds)
 
     def digest(self) -> bytes:
-        """Sha256 of the map: a changed map is another release, with other noise."""
-        facts = {
+        """Return the map's SHA-256: a changed map is a new release, with fresh noise."""
+        content = {
             "domain": [self.domain.lower, self.domain.upper],
             "bounds": [float(b).hex() for b in self.bounds],
             "scale": self.scale,
             "edges": [float(e).hex() for e in self.edges or ()],
         }
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).digest()
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).digest()
 
 
 def greatest(fits: Callable[[float], bool], below: float, above: float) -> float:
-    """The greatest float of an interval that fits, by bisection.
+    """Return the greatest float in an interval that satisfies a predicate, by bisection.
 
     Args:
-        fits: Whether a float does; so do all below one that does.
-        below: The lower end, which fits.
-        above: The upper end.
+        fits: The predicate; true up to some float, and false above it.
+        below: Lower end of the interval, which must satisfy the predicate.
+        above: Upper end of the interval.
     """
     if fits(above):
         return above
@@ -177,12 +173,12 @@ def greatest(fits: Callable[[float], bool], below: float, above: float) -> float
 
 
 def quantile_edges(values: np.ndarray, cells: int) -> tuple[float, ...]:
-    """Inner edges of cells that hold equal shares of a sample, as far as its ties allow.
+    """Return the inner edges of cells with equal shares of a sample, as far as ties allow.
 
     Args:
-        values: Finite numbers of a public sample, shape (n,). Edges of private values carry no
-            guarantee: moving one value can move many rows' cells.
-        cells: How many.
+        values: Finite numbers of a public sample, shape (n,). Edges fitted to private values have
+            no privacy guarantee: moving one value can move many rows.
+        cells: Number of cells, at least 2.
 
     Returns:
         At most ``cells - 1`` strictly increasing edges; a value equal to an edge lies below it.
@@ -192,13 +188,13 @@ def quantile_edges(values: np.ndarray, cells: int) -> tuple[float, ...]:
     """
     if cells < 2 or len(values) == 0 or values.min() == values.max():
         raise ConfigError(
-            "Quantile edges need at least two cells and two different values.",
-            "Give a larger sample.",
+            "Quantile edges need at least two cells and two distinct values.",
+            "Provide a larger sample.",
         )
     shares = np.arange(1, cells) / cells
     edges = np.unique(np.quantile(np.asarray(values, dtype=np.float64), shares, method="lower"))
     edges = edges[edges < values.max()]
     if not len(edges):
-        # The greatest value fills all cells but one: it has one of its own.
+        # The greatest value makes up all quantiles: give it a cell of its own.
         edges = values[values < values.max()].max(keepdims=True)
     return tuple(float(edge) for edge in edges)

@@ -1,4 +1,4 @@
-"""The errors people see: what happened, where, and what to do. Never a data value."""
+"""User-facing errors: the problem, where it is, and the fix. They never contain a data value."""
 
 import errno
 import sqlite3
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong in a file that people wrote.
+    """A fault in a file written by hand.
 
     Attributes:
         where: Path inside the file, such as ``parties.bank.features.income.bounds``.
-        problem: What is wrong there.
-        suggestion: What to write instead; empty when the problem says it all.
+        problem: The problem, as a phrase.
+        suggestion: The fix; empty when the problem implies it.
     """
 
     where: str
@@ -26,11 +26,11 @@ class Fault:
 
 
 class OpBoostError(Exception):
-    """Root of all errors raised on purpose.
+    """Base class of the package's own errors.
 
     Args:
         problem: What happened and where.
-        remedy: What to do about it.
+        remedy: How to fix it.
     """
 
     def __init__(self, problem: str, remedy: str = "") -> None:
@@ -40,7 +40,7 @@ class OpBoostError(Exception):
 
 
 class ConfigError(OpBoostError):
-    """A file or a form that people filled in is wrong; all its faults are in ``faults``."""
+    """A configuration file or form is invalid; ``faults`` lists every fault in it."""
 
     def __init__(
         self, problem: str, remedy: str = "", *, file: str = "", faults: Sequence[Fault] = ()
@@ -54,13 +54,13 @@ class ConfigError(OpBoostError):
 
 
 def require_none(faults: Sequence[Fault], file: str, remedy: str = "", effect: str = "") -> None:
-    """Refuse a file with all its faults at once.
+    """Raise one error that lists all faults of a file.
 
     Args:
-        faults: What is wrong with it.
-        file: Its name.
-        remedy: What to do about them.
-        effect: What follows from them, after their number.
+        faults: The faults; nothing is raised if there are none.
+        file: The file's name.
+        remedy: How to fix them.
+        effect: The consequence, appended to the number of faults.
 
     Raises:
         ConfigError: There are faults.
@@ -71,15 +71,15 @@ def require_none(faults: Sequence[Fault], file: str, remedy: str = "", effect: s
 
 
 class ContractError(OpBoostError):
-    """A table, label or model does not keep what its declaration promises."""
+    """A table, label or model violates its declaration."""
 
 
 class SetupError(ContractError):
-    """Keys, versions or clocks of the parties do not fit; it depends on no row of a table."""
+    """The parties' keys, versions or clocks do not match; independent of any row of a table."""
 
 
 class ClosedSessionError(ContractError):
-    """A session of horizontal learning has ended for all its parties without a model."""
+    """A horizontal training session was closed for all parties without producing a model."""
 
 
 class ArtifactError(OpBoostError):
@@ -90,12 +90,13 @@ class BudgetError(OpBoostError):
     """A release would exceed the cap on privacy loss.
 
     Args:
-        problem: The budgets, with their figures, for the party's own people.
-        remedy: What to do about it.
-        public: The same without a figure of the party's policy; both when absent.
+        problem: The budgets with their figures, for the party's own staff.
+        remedy: How to fix it.
+        public: The same without figures of the party's policy. If empty, ``problem`` and
+            ``remedy`` are public.
 
     Attributes:
-        outside: Problem and remedy for everybody who sees the run.
+        outside: Problem and remedy that everyone who sees the run may read.
     """
 
     def __init__(self, problem: str, remedy: str = "", *, public: str = "") -> None:
@@ -104,17 +105,17 @@ class BudgetError(OpBoostError):
 
     @property
     def public(self) -> str:
-        """Problem and remedy for everybody who sees the run, as one text."""
+        """Problem and remedy that everyone who sees the run may read, as one text."""
         return " ".join(self.outside).strip()
 
 
 class PolicyError(OpBoostError):
-    """A party's own policy does not allow what was asked of it.
+    """A party's own policy does not allow a request.
 
     Args:
-        problem: What is refused.
-        remedy: What to do about it.
-        notice: What the party's own people are told of it; nobody else is.
+        problem: The refused request and the rule.
+        remedy: How to fix it.
+        notice: Name of the notification event that the party's own notifiers receive.
     """
 
     def __init__(self, problem: str, remedy: str = "", *, notice: str = "") -> None:
@@ -123,12 +124,12 @@ class PolicyError(OpBoostError):
 
 
 class ApprovalError(PolicyError):
-    """A release waits for a person of the party; nothing of it has left.
+    """A release awaits approval by the party's staff; nothing has been sent.
 
     Args:
-        problem: What waits.
-        remedy: How to answer.
-        new: Whether it is asked for the first time.
+        problem: The release that awaits approval.
+        remedy: How to approve or reject it.
+        new: True for the first request; repeated ones notify nobody.
     """
 
     def __init__(self, problem: str, remedy: str = "", *, new: bool = False) -> None:
@@ -136,8 +137,8 @@ class ApprovalError(PolicyError):
         super().__init__(problem, remedy, notice="approval_waiting" if new else "")
 
 
-#: Numbers of errors that are the network's.
-_NETWORK = {
+#: Errno values of network failures.
+_NETWORK_ERRNOS = {
     errno.EHOSTDOWN,
     errno.EHOSTUNREACH,
     errno.ENETDOWN,
@@ -148,18 +149,19 @@ _NETWORK = {
 }
 
 
-def of_the_network(error: Exception) -> bool:
-    """True if an error is the network's, so that the same may succeed later."""
+def is_network_error(error: Exception) -> bool:
+    """True for a network failure, which a retry may resolve."""
     if isinstance(error, ConnectionError | TimeoutError):
         return True
-    return isinstance(error, OSError) and error.errno in _NETWORK
+    return isinstance(error, OSError) and error.errno in _NETWORK_ERRNOS
 
 
 def is_disk_full(error: BaseException | None) -> bool:
-    """True if a disk was full, by the error or its causes; SQLite has words of its own."""
+    """True if the error or one of its causes reports a full disk."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return True
+        # SQLite sets no errno: only its message names the cause.
         if isinstance(error, sqlite3.Error) and "full" in str(error):
             return True
         error = error.__cause__ or error.__context__

@@ -1,4 +1,4 @@
-"""For notebooks and programs: what the commands do, as typed objects and polars frames.
+"""Python API: the commands as functions that return typed objects and polars frames.
 
 Examples:
     >>> from opboost_ops import api
@@ -16,8 +16,8 @@ Examples:
     >>> api.models("credit/federation.yaml").model().predict_proba(raw_columns)
     array(...)
 
-A federation is named by its ``federation.yaml`` or by the folder of it, and a party by the folder
-of its ``site.yaml``. An object holds only data of the parties that run here.
+Name a federation by its ``federation.yaml`` or that file's folder, and a party by the folder of
+its ``site.yaml``. An object holds data of the parties on this machine only.
 """
 
 from opboost_ops.api.model import Model

@@ -1,4 +1,4 @@
-"""A trained version for notebooks: it takes raw columns and maps them as its declaration says."""
+"""A trained version as a scikit-learn estimator: it maps raw columns by its declaration."""
 
 import json
 from collections.abc import Mapping
@@ -22,15 +22,14 @@ from opboost_ops.tables.raw_values import declared_series
 class Model:
     """A model version that predicts from raw columns, for experiments.
 
-    scikit-learn and what works with its estimators take it as a fitted classifier or regressor:
-    `fit` changes nothing.
+    Works with scikit-learn as a fitted classifier or regressor; `fit` does nothing.
 
     Args:
-        files: The version's files.
-        version: Its name.
+        files: The version's files, by name.
+        version: The version's id.
 
     Raises:
-        ContractError: It is of horizontal learning, whose columns are one party's.
+        ContractError: The model is horizontal; its columns belong to a single party.
     """
 
     def __init__(self, files: Mapping[str, bytes], version: str) -> None:
@@ -41,14 +40,14 @@ class Model:
         self._federation = federation_in(files)
         if self._federation.learning == "horizontal":
             raise ContractError(
-                "A model of horizontal learning is not predicted from raw columns here.",
+                "A model of horizontal learning cannot predict from raw columns here.",
                 "Use `opboost score`.",
             )
         self._columns = raw_columns(self._federation, json.loads(files["columns.json"]))
 
     def __repr__(self) -> str:
-        learnt = f"{self.columns.task} of {self.columns.predicts}"
-        return f"Model({self.version}: {learnt}, {len(self.columns.columns)} columns)"
+        target = f"{self.columns.task} of {self.columns.predicts}"
+        return f"Model({self.version}: {target}, {len(self.columns.columns)} columns)"
 
     @property
     def classes_(self) -> np.ndarray:
@@ -62,19 +61,19 @@ class Model:
 
     @property
     def n_features_in_(self) -> int:
-        """How many raw columns a frame must have."""
+        """Number of raw columns that a frame must have."""
         return len(self.features)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments from which scikit-learn makes a copy."""
+        """Return the constructor's arguments, from which scikit-learn makes a copy."""
         del deep
         return {"files": self._files, "version": self.version}
 
     def set_params(self, **params: Any) -> "Model":
-        """A trained version has nothing to set.
+        """Return self; a trained version has no settable parameters.
 
         Raises:
-            ContractError: There is something to set.
+            ContractError: ``params`` is not empty.
         """
         if params:
             raise ContractError(
@@ -83,12 +82,12 @@ class Model:
         return self
 
     def fit(self, frame: Any, label: Any = None) -> "Model":
-        """Nothing: the version is trained, and every fold of a validation scores this one."""
+        """Return self unchanged: each fold of a cross-validation scores this trained version."""
         del frame, label
         return self
 
     def score(self, frame: Any, label: Any) -> float:
-        """Return the accuracy, or R2 in regression, as scikit-learn's estimators do.
+        """Return the accuracy, or R² in regression, as scikit-learn's estimators do.
 
         Args:
             frame: As for `matrix`.
@@ -122,38 +121,38 @@ class Model:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The raw columns that a frame must have, as ``party.feature`` or as ``feature``."""
+        """Raw columns that a frame must have, as ``party.feature`` or as ``feature``."""
         return tuple(dict.fromkeys(column.source for column in self._columns))
 
     def matrix(self, frame: Any) -> np.ndarray:
-        """Raw columns as the booster takes them.
+        """Return the booster's input matrix for a frame of raw columns.
 
         Args:
-            frame: Raw columns, named ``party.feature`` or, where that is clear, ``feature``: a
-                frame of polars or pandas; or an array with the columns of `features` in order.
-                With ``overlap: left``, a row without any value of a feature holder is of a person
-                whom it lacks.
+            frame: A polars or pandas frame with columns named ``party.feature`` or, if
+                unambiguous, ``feature``; or an array with the columns of `features` in order. With
+                ``overlap: left``, a row in which all of a feature holder's columns are missing
+                is of a person whom that party does not have.
 
         Returns:
             float64, shape (n, columns), in the model's order.
 
         Raises:
-            ContractError: A column is not there, or a value is none that its declaration takes.
+            ContractError: A column is missing, or has a value that its declaration does not allow.
         """
         frame = _frame(frame, self.features)
         first = {column.source: column for column in reversed(self._columns)}
         sources = {
-            name: _declared(first[name], _column(frame, name, self.features))
+            name: _declared_values(first[name], _column(frame, name, self.features))
             for name in self.features
         }
-        lacking = {
+        absent = {
             party: np.logical_and.reduce(
                 [raw_table.missing(of) for name, of in sources.items() if _party(name) == party]
             )
             for party in self._federation.feature_holders
             if self._federation.keeps_all
         }
-        columns = [_made(c, sources[c.source], lacking.get(c.party)) for c in self._columns]
+        columns = [_model_values(c, sources[c.source], absent.get(c.party)) for c in self._columns]
         return np.column_stack(columns) if columns else np.empty((frame.height, 0))
 
     def predict_proba(self, frame: Any) -> np.ndarray:
@@ -166,7 +165,7 @@ class Model:
             float64, shape (n, classes), in the order of `classes`.
 
         Raises:
-            ContractError: It is a regression, or the frame is not as declared.
+            ContractError: The model is a regression, or the frame violates the declaration.
         """
         if not self.classes:
             raise ContractError("A regression has no classes.", "Use predict.")
@@ -178,23 +177,23 @@ class Model:
         )
 
     def predict(self, frame: Any) -> np.ndarray:
-        """Predict each row's likeliest class, or its number in regression.
+        """Predict each row's most likely class, or its number in regression.
 
         Args:
             frame: As for `matrix`.
 
         Raises:
-            ContractError: The frame is not as declared.
+            ContractError: The frame violates the declaration.
         """
         if not self.classes:
             return predict(self._text, self.matrix(frame))
         classes: np.ndarray = np.asarray(self.classes)
-        likeliest: np.ndarray = classes[self.predict_proba(frame).argmax(axis=1)]
-        return likeliest
+        most_likely: np.ndarray = classes[self.predict_proba(frame).argmax(axis=1)]
+        return most_likely
 
 
 def _frame(data: Any, features: tuple[str, ...]) -> pl.DataFrame:
-    """A frame of polars, of what people have."""
+    """Convert a polars frame, pandas frame or array to a polars frame."""
     if isinstance(data, pl.DataFrame):
         return data
     if hasattr(data, "columns"):
@@ -202,23 +201,22 @@ def _frame(data: Any, features: tuple[str, ...]) -> pl.DataFrame:
     array = np.asarray(data)
     if array.ndim != 2 or array.shape[1] != len(features):
         raise ContractError(
-            f"An array of shape {array.shape} was given, but the model has {len(features)} raw "
-            "columns.",
-            f"Give them in this order: {', '.join(features)}.",
+            f"The array has shape {array.shape}, but the model has {len(features)} raw columns.",
+            f"Pass them in this order: {', '.join(features)}.",
         )
     columns = zip(features, array.T, strict=True)
     return pl.DataFrame({name: pl.Series(of.tolist(), strict=False) for name, of in columns})
 
 
 def _series(name: str, values: Any) -> pl.Series:
-    """A column of pandas, whose gaps have many forms."""
+    """Convert a pandas column, whose missing values take many forms."""
     if getattr(values.dtype, "kind", "O") in "biuf" and isinstance(values.dtype, np.dtype):
         return pl.Series(name, values.to_numpy())
     return pl.Series(name, [plain_value(value) for value in values.tolist()], strict=False)
 
 
-def _declared(column: RawColumn, raw: pl.Series) -> pl.Series:
-    """A raw column as its declaration takes it, refused where a run would refuse it."""
+def _declared_values(column: RawColumn, raw: pl.Series) -> pl.Series:
+    """Convert a raw column by its declaration; raise where a run would."""
     feature = column.declared
     raw_table.require_types(raw.to_frame(), column.party, {raw.name: feature})
     values = declared_series(raw, feature)
@@ -231,13 +229,13 @@ def _column(frame: pl.DataFrame, name: str, every: tuple[str, ...]) -> pl.Series
     feature = name.partition(".")[2]
     if name in frame.columns:
         return frame.get_column(name).alias(feature)
-    alone = sum(other.partition(".")[2] == feature for other in every) == 1
-    if alone and feature in frame.columns:
+    unique = sum(other.partition(".")[2] == feature for other in every) == 1
+    if unique and feature in frame.columns:
         return frame.get_column(feature)
     raise ContractError(
         f"The frame has no column {name}.",
-        f"The model needs {', '.join(every)}; a feature's name alone is enough where only one "
-        "party has it.",
+        f"The model needs {', '.join(every)}. A feature's name without its party is enough if only "
+        "one party has it.",
     )
 
 
@@ -245,16 +243,18 @@ def _party(source: str) -> str:
     return source.partition(".")[0]
 
 
-def _made(column: RawColumn, raw: pl.Series, lacking: np.ndarray | None = None) -> np.ndarray:
-    """One of the model's columns, of its raw one; NaN for people whom the party lacks."""
-    if lacking is not None:
+def _model_values(
+    column: RawColumn, raw: pl.Series, absent: np.ndarray | None = None
+) -> np.ndarray:
+    """Return one model column from its raw column; NaN for people whom the party does not have."""
+    if absent is not None:
         values = np.full(len(raw), np.nan)
-        values[~lacking] = _made(column, raw.filter(pl.Series(~lacking)))
+        values[~absent] = _model_values(column, raw.filter(pl.Series(~absent)))
         return values
     released = column.made in ("integer", "bit")
     if released and not np.isfinite(raw_table.numbers(raw, column.declared)).all():
         raise ContractError(
-            f"{raw.name} has missing or infinite values, and declares no fill.",
-            "Leave these rows out.",
+            f"{raw.name} has missing or infinite values, and its declaration has no fill.",
+            "Drop these rows.",
         )
     return model_column(column, raw)

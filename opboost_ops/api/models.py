@@ -1,4 +1,4 @@
-"""The label holder's model versions, and which one is champion."""
+"""The label holder's model versions and the champion."""
 
 import getpass
 import json
@@ -26,10 +26,10 @@ from opboost_ops.reports.versions import Version
 
 
 class Models:
-    """The model versions of a federation, at its label holder.
+    """The model versions of a federation, read from the label holder's registry.
 
     Attributes:
-        site: The label holder's.
+        site: The label holder's site.
         federation: Name of the federation.
     """
 
@@ -43,21 +43,21 @@ class Models:
 
     @property
     def champion(self) -> str | None:
-        """The version that scores new rows; None before there is one."""
+        """Id of the version that scores new rows; None before the first one."""
         return self._registry.champion()
 
     @property
     def view(self) -> versions.Models:
-        """The view of them that the pages show."""
+        """The registry's view that the pages show."""
         return versions.Models(self.site.models, self.federation)
 
     @property
     def versions(self) -> pl.DataFrame:
-        """A row a version, oldest first, with a column for each metric of each mode."""
+        """Frame with a row per version, oldest first, and a column per mode and metric."""
         return pl.DataFrame([_flat(line) for line in self.lines()[0]], infer_schema_length=None)
 
     def lines(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """As `opboost models list --json`, and what is damaged."""
+        """Return the entries of `opboost models list --json`, and errors of damaged versions."""
         view = self.view
         damages = [str(view.fault)] if view.fault else []
         lines = []
@@ -95,20 +95,20 @@ class Models:
     def card(self, version: str | None = None) -> Card:
         """Return a version's card, by default the champion's.
 
-        Raises:
-            ContractError: There is no such model, or its card is not of this software's form.
+        ContractError: There is no such model, or this release cannot read its card.
+        ContractError: There is no such model, or its card is not of this software's form.
         """
         try:
             return Card.model_validate_json(self.files(version)["card.json"])
         except ValueError:
             pass
         raise ContractError(
-            f"The card of {version or 'the champion'} has a form that this software does not read.",
-            "See it with `opboost models show`.",
+            f"The card of {version or 'the champion'} has a form that this release cannot read.",
+            "View it with `opboost models show`.",
         )
 
     def version(self, version: str | None = None) -> Version:
-        """Return what the page of a version shows, by default of the champion.
+        """Return what a version's page shows, by default the champion's.
 
         Raises:
             ContractError: There is none.
@@ -116,17 +116,18 @@ class Models:
         return self.view.version(version or self.champion or "")
 
     def pictures(self, version: str | None = None) -> dict[str, Picture]:
-        """Return a version's pictures by title: importance, and curves of the held-out rows.
+        """Return a version's plots by title: feature importance, and curves of held-out rows.
 
         Args:
-            version: The champion when absent.
+            version: Id of a version; the champion by default.
 
         Returns:
-            Of two classes: ROC, precision and recall, gains (lift) and calibration; of a number:
-            residuals; of a private model none but the splits. A notebook shows each.
+            For two classes ROC, precision-recall, gains (lift) and calibration; for regression
+            residuals; for a differentially private model the importance only. Notebooks render
+            them.
 
         Raises:
-            ContractError: There is none.
+            ContractError: There is no such version.
         """
         record = self.version(version)
         named = {name.replace("_", " "): of for name, of in record.curves.items()}
@@ -134,28 +135,28 @@ class Models:
         return {figure.caption: Picture(figure) for figure in figures}
 
     def model(self, version: str | None = None) -> Model:
-        """Return a version, by default the champion, that predicts from raw columns.
+        """Return a version, by default the champion, as an estimator for raw columns.
 
         Raises:
-            ContractError: There is none, or it cannot be predicted from raw columns.
+            ContractError: There is no such version, or it cannot predict from raw columns.
         """
         return Model(self.files(version), version or self.champion or "")
 
     def export(
         self, out: str | Path, version: str | None = None, form: str | None = None
     ) -> tuple[Path, ...]:
-        """Write a model for other programs, and a file that says how to map its columns.
+        """Export a model for other software, with a description of its column mapping.
 
         Args:
-            out: The new file.
-            version: The champion when absent.
-            form: ``text``, ``json`` or ``onnx``; the model's own when absent.
+            out: Path of the new file.
+            version: Id of a version; the champion by default.
+            form: ``text``, ``json`` or ``onnx``; by default the model's own format.
 
         Returns:
-            The new files: the second says how columns are mapped, which ONNX does itself.
+            The new files. The second describes the column mapping; ONNX contains it.
 
         Raises:
-            ConfigError: One of them exists, or cannot be written.
+            ConfigError: A file exists already, or cannot be written.
         """
         target = Path(out)
         files = self.files(version)
@@ -166,7 +167,7 @@ class Models:
         for path in contents:
             if path.exists():
                 raise ConfigError(
-                    f"{path.name} exists already; nothing was written.", "Name another file."
+                    f"{path.name} already exists; nothing was written.", "Name another file."
                 )
         try:
             for path, content in contents.items():
@@ -176,11 +177,11 @@ class Models:
         return tuple(contents)
 
     def promote(self, version: str, because: str = "by hand") -> str:
-        """Make a version champion, whatever the gate decided; its name."""
+        """Make a version champion, whatever the gate decided, and return its id."""
         return self._act("promote", version, because)
 
     def rollback(self, version: str | None = None, because: str = "by hand") -> str:
-        """Make a former champion champion again, the one before when absent; its name."""
+        """Make a former champion, by default the previous one, champion again; return its id."""
         return self._act("roll_back", version, because)
 
     def _act(self, act: Literal["promote", "roll_back"], version: str | None, because: str) -> str:
@@ -190,13 +191,13 @@ class Models:
 
 
 def models(federation: str | Path) -> Models:
-    """Return the models of a federation.
+    """Return a federation's model versions.
 
     Args:
         federation: ``federation.yaml``, or its folder.
 
     Raises:
-        ConfigError: The label holder's site is not known here.
+        ConfigError: The label holder's site is not on this machine.
     """
     path = federation_file(Path(federation))
     declared = load_federation(path)
@@ -204,14 +205,14 @@ def models(federation: str | Path) -> Models:
 
 
 def models_at(site: str | Path, federation: str | None = None) -> Models:
-    """Return the models at a label holder's site.
+    """Return the model versions at a label holder's site.
 
     Args:
         site: Folder of its ``site.yaml``.
-        federation: Whose models; needed where there are several.
+        federation: Name of the federation; required if the site has several.
 
     Raises:
-        ConfigError: There are several federations and none is named, or none of that name.
+        ConfigError: The site has several federations and none is named, or none of that name.
     """
     loaded = load_site(Path(site) / "site.yaml")
     names = versions.federations_in(loaded.models)
@@ -226,19 +227,19 @@ def models_at(site: str | Path, federation: str | None = None) -> Models:
 def outcomes(
     site: str | Path, file: str | Path, version: str | None = None, federation: str | None = None
 ) -> Outcomes:
-    """Compare a version's scores with labels that became known later, at the label holder.
+    """Compare a version's scores with outcomes that became known later, at the label holder.
 
-    The report is kept at home, in place of the version's last one; the file is not kept.
+    The report stays at the label holder and replaces the version's last one; ``file`` is only read.
 
     Args:
         site: Folder of the label holder's ``site.yaml``.
-        file: All outcomes that are known, Parquet or CSV: the ID and the label, named as in the
-            training table.
-        version: A model; the champion when absent.
-        federation: Whose model; needed where there are several.
+        file: All known outcomes, Parquet or CSV: the ID and the label, named as in the training
+            table.
+        version: Id of a version; the champion by default.
+        federation: Name of the federation; required if the site has several.
 
     Raises:
-        OpBoostError: The file is not of that form, or the version has scored too few of them.
+        OpBoostError: The file lacks these columns, or the version scored too few of its people.
     """
     registry = models_at(site, federation)
     policy = load_policy(Path(site) / POLICY)
@@ -250,20 +251,20 @@ def outcomes(
 
 
 def card(federation: str | Path, version: str | None = None) -> Card:
-    """Return a model's card at the label holder.
+    """Return the card of a model at the label holder.
 
     Args:
         federation: ``federation.yaml``, or its folder.
-        version: A model; the champion when absent.
+        version: Id of a version; the champion by default.
 
     Raises:
-        ContractError: There is no such model, or its card is not of this software's form.
+        ContractError: There is no such model, or this release cannot read its card.
     """
     return models(federation).card(version)
 
 
 def _flat(line: dict[str, Any]) -> dict[str, Any]:
-    """One of `Models.lines` as a row of a table: a column for each metric of each mode."""
+    """Flatten an entry of `Models.lines` to a row with a column per mode and metric."""
     measured = {f"{m} {n}": value for m, by in line["metrics"].items() for n, value in by.items()}
     decision = line["decision"] or {}
     return {

@@ -1,4 +1,4 @@
-"""A party at home: faults, consent, what its releases cost, and the first files."""
+"""One party's own commands: setup, faults, consent, and the cost of its releases."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,14 +41,14 @@ class Checked:
     """The result of `check`.
 
     Attributes:
-        federation: As declared.
-        faults: All that is wrong at the parties' sites and tables; empty if nothing.
-        leaves: What is randomised before it leaves: a row a column and agreed epsilon, with
-            ``party``, ``column``, ``mechanism``, ``epsilon``, ``loss_1`` and ``loss_whole``.
-        exact: What is sent in a run without an epsilon: ``sender``, ``receiver``, ``discloses``.
-        lacking: By party, what it has not agreed to; empty if all have agreed.
-        people: By party and table, what an ID's rules change and which rows have one ID, and how
-            many people aggregates make: counts, and numbers of rows.
+        federation: The declaration.
+        faults: All faults of the parties' sites and tables.
+        leaves: Randomised releases, a row per column and agreed epsilon: ``party``, ``column``,
+            ``mechanism``, ``epsilon``, ``loss_1`` and ``loss_whole``.
+        exact: Releases of a run without an epsilon: ``sender``, ``receiver``, ``discloses``.
+        lacking: By party, the terms that it has not agreed to; empty if all have agreed.
+        people: By party and table, counts of IDs that the ID rules change, of rows that share an
+            ID, and of people after aggregation.
     """
 
     federation: Federation
@@ -59,7 +59,7 @@ class Checked:
     people: MadePeople
 
     def document(self) -> dict[str, Any]:
-        """The same as JSON; infinite losses are ``"inf"``."""
+        """Return the result as JSON; infinite losses are ``"inf"``."""
         leaves = [
             {name: finite(value) for name, value in line.items()} for line in self.leaves.to_dicts()
         ]
@@ -79,16 +79,16 @@ class Checked:
 
 @dataclass(frozen=True, repr=False)
 class Consent:
-    """A party's agreement before it is given.
+    """The terms of a party's agreement, and whether it has agreed.
 
     Attributes:
-        party: Which.
-        federation: As declared.
-        digest: Of what is agreed to; `agree` takes it.
-        changes: What is new since the party's last agreement.
-        number: Of the party's agreement to just this; None if it has not agreed.
-        sheet: All that leaves, and what it means.
-        policy: The party's, as it will be once it has agreed.
+        party: The party's name.
+        federation: The declaration.
+        digest: Digest of the terms, for `agree`.
+        changes: Changes since the party's last agreement.
+        number: Number of the party's agreement to exactly these terms; None if it has not agreed.
+        sheet: All releases, and what they mean.
+        policy: The party's policy once it has agreed.
     """
 
     party: str
@@ -105,13 +105,13 @@ class Consent:
 
 
 def check(federation: str | Path) -> Checked:
-    """Report everything that would stop a run, and what a run sends.
+    """Report all faults that would stop a run, and everything that a run releases.
 
     Args:
         federation: ``federation.yaml``, or its folder.
 
     Raises:
-        ConfigError: The federation file itself is faulty; with all its faults.
+        ConfigError: The federation file itself is invalid; lists all its faults.
     """
     path = federation_file(Path(federation))
     declared = load_federation(path)
@@ -137,20 +137,20 @@ def check(federation: str | Path) -> Checked:
         tuple(faults),
         pl.DataFrame(lines, infer_schema_length=None),
         pl.DataFrame(exact, infer_schema_length=None),
-        _lacking(path, declared),
+        _missing_agreements(path, declared),
         people,
     )
 
 
-def _lacking(path: Path, federation: Federation) -> dict[str, str]:
+def _missing_agreements(path: Path, federation: Federation) -> dict[str, str]:
     problems: dict[str, str] = {}
     for party, file in site_files(path, federation).items():
         try:
-            lacks = agreement.lacking(load_site(file), federation)
+            missing = agreement.lacking(load_site(file), federation)
         except ConfigError as error:
-            lacks = error.problem
-        if lacks:
-            problems[party] = lacks
+            missing = error.problem
+        if missing:
+            problems[party] = missing
     return problems
 
 
@@ -162,17 +162,17 @@ def agree(
     by: str = "",
     because: str = "",
 ) -> Consent:
-    """Show what a party would agree to; with its digest, agree to it.
+    """Show the terms that a party would agree to; with their digest, agree to them.
 
     Args:
         site: Folder of the party's ``site.yaml``.
         federation: ``federation.yaml``, or its folder.
-        digest: Of a `Consent` that somebody has read; nothing is agreed to without it.
-        by: Who agrees for the party.
-        because: Why.
+        digest: Digest of the `Consent` that was read; without it nothing is agreed to.
+        by: The person who agrees for the party.
+        because: The reason.
 
     Raises:
-        ConfigError: The party is not in the federation, or the file is not what was read.
+        ConfigError: The party is not in the federation, or the file has changed since it was read.
     """
     path = federation_file(Path(federation))
     mine, declared = load_site(Path(site) / "site.yaml"), load_federation(path)
@@ -180,8 +180,8 @@ def agree(
     current = digest_of(document(declared))
     if digest is not None and digest != current:
         raise ConfigError(
-            f"{digest} is not the digest of {path.name}, which is {current} now.",
-            "Nothing was agreed to. Read what is new, and give its digest.",
+            f"{digest} is not the digest of {path.name}, which is now {current}.",
+            "Nothing was agreed to. Read the changes, and pass the new digest.",
         )
     if digest is not None:
         pin(Path(site), declared)
@@ -199,16 +199,16 @@ def agree(
 
 @dataclass(frozen=True, repr=False)
 class Statement:
-    """A party's releases, and their cost.
+    """A party's releases and their privacy cost.
 
     Attributes:
-        party: Whose.
-        columns: A row for each released feature and receiver: ``feature``, raw ``column``,
-            ``receiver``, days of its ``releases``, ``loss`` of one, ``spent`` and ``budget`` of
-            the raw column, and ``since`` when its values stand.
-        exact: A row for each kind of release that has no epsilon: ``receiver``, ``kind``,
-            ``times`` and what it ``discloses``.
-        models: What all private models have cost together.
+        party: The party's name.
+        columns: A row per released feature and receiver: ``feature``, raw ``column``,
+            ``receiver``, dates of its ``releases``, ``loss`` of one, ``spent`` and ``budget`` of
+            the raw column, and the date ``since`` which its values are unchanged.
+        exact: A row per kind of release without an epsilon: ``receiver``, ``kind``, ``times`` and
+            ``discloses``.
+        models: The total cost of all differentially private models.
     """
 
     party: str
@@ -221,7 +221,7 @@ class Statement:
 
 
 def ledger(site: str | Path) -> Statement:
-    """Read what a party has released from its ledger.
+    """Read a party's releases from its ledger.
 
     Args:
         site: Folder of the party's ``site.yaml``.
@@ -239,13 +239,13 @@ def ledger(site: str | Path) -> Statement:
 
 
 def bounds(site: str | Path) -> bounds_table.FilledIn:
-    """Write a party's completed ``bounds.csv`` into its offer; draw the private edges in it.
+    """Write a party's completed ``bounds.csv`` into its offer, and draw its private edges.
 
     Args:
         site: Folder of the party's ``site.yaml``.
 
     Raises:
-        ConfigError: All faults of the table at once; nothing was written.
+        ConfigError: Lists all faults of the table; nothing was written.
     """
     return take_in(Path(site))
 
@@ -261,11 +261,11 @@ def private_edges(
 
     Args:
         site: Folder of the party's ``site.yaml``.
-        epsilon: Of each column, for a person who is added, removed or replaced.
-        columns: How many cells, by feature; when absent, the domain's for every numeric column
+        epsilon: Epsilon per column, for adding, removing or replacing one person.
+        columns: Number of cells by feature; by default the domain's size for each numeric column
             that is not declared boolean.
-        federation: The ``federation.yaml``; the party's offer when absent.
-        number: Of the draw, from 1; another one draws, and costs, again.
+        federation: The ``federation.yaml`` to write; the party's offer by default.
+        number: Number of the draw, from 1. A new number draws, and costs, again.
 
     Raises:
         OpBoostError: A column takes no edges, the policy or a budget does not allow them, or the
@@ -279,11 +279,11 @@ def federate(offers: Sequence[str | Path], file: str | Path = "federation.yaml")
     """Write a federation file from the parties' offers.
 
     Args:
-        offers: The parties' offers, or the folders of parties that are here. What their offers
-            still leave blank is taken from their ``bounds.csv``.
-        file: The ``federation.yaml``; one that is there keeps what no offer says.
+        offers: The parties' offers, or the folders of parties on this machine. Entries that an
+            offer leaves blank are taken from the party's ``bounds.csv``.
+        file: The ``federation.yaml``; an existing one keeps the entries that no offer has.
 
     Raises:
-        ConfigError: With all faults; nothing was written.
+        ConfigError: Lists all faults; nothing was written.
     """
     return join_offers([Path(offer) for offer in offers], Path(file))

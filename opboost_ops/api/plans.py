@@ -1,4 +1,4 @@
-"""Choosing mechanisms: planning, simulating and attacking at home, before anything is released."""
+"""Plan, simulate and attack mechanisms locally, before anything is released."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,11 +22,11 @@ from opboost_ops.pipeline.party.party_sites import federation_file
 from opboost_ops.privacy.planner import Caps
 from opboost_ops.tables.local import read_local
 
-#: Called with how much is done, and of how much.
+#: Called with the number of finished steps and their total.
 Progress = Callable[[int, int], None]
 
 
-def _silent(_done: int, _whole: int) -> None: ...
+def _silent(_done: int, _total: int) -> None: ...
 
 
 def _path(path: str | Path | None) -> Path | None:
@@ -45,25 +45,25 @@ def plan(
     progress: Progress = _silent,
     write: bool = False,
 ) -> Ranking:
-    """Rank mechanisms for each column by the order that they preserve at one guess rate.
+    """Rank mechanisms for each column by the order they preserve at an equal guess rate.
 
-    The guess rates are those of the declared mechanism, unless caps are named. The party's budgets
-    hold besides.
+    The guess rate is that of the declared mechanism, unless caps are named. The party's budgets
+    apply as well.
 
     Args:
         federation: ``federation.yaml``, or its folder.
-        party: The feature holder; the only one when absent.
-        sample: Public Parquet rows with the same columns; the party's own table when absent.
-        max_loss_1: Cap on loss(1) of a column.
-        max_loss_whole: Cap on loss(R - L) of a column.
-        max_guess: Cap on the share of values that are guessed right, all equally likely before.
-        out: Folder of the picture; the party's home when absent.
-        progress: Called with how many mechanisms are done, and of how many.
-        write: Choose cells, too, by the label in the sample, at no larger loss, and write what
-            gains more than the declaration into the federation file.
+        party: The feature holder; may be omitted if there is only one.
+        sample: Public Parquet rows with the same columns; the party's own table by default.
+        max_loss_1: Cap on a column's loss(1).
+        max_loss_whole: Cap on a column's loss(R - L).
+        max_guess: Cap on the share of values that are guessed correctly under a uniform prior.
+        out: Folder of the plot; the party's home by default.
+        progress: Called with the number of mechanisms that are done, and their total.
+        write: Also choose cells by the sample's label, at no greater loss, and write proposals
+            that beat the declaration into the federation file.
 
     Raises:
-        ConfigError: No mechanism keeps the caps.
+        ConfigError: No mechanism satisfies the caps.
     """
     limits = Caps(max_loss_1, max_loss_whole, max_guess)
     file = federation_file(Path(federation))
@@ -71,9 +71,9 @@ def plan(
         return rank(file, party, _path(sample), limits, _path(out), progress)
     if sample is None:
         raise ConfigError(
-            "A proposal from the party's own table is not written: it would disclose something "
-            "about it.",
-            "Give --sample with public rows.",
+            "A proposal from the party's own table is not written, because it would disclose "
+            "information about the table.",
+            "Pass --sample with public rows.",
         )
     ranking = rank(file, party, _path(sample), limits, _path(out) or file.parent, progress, True)
     write_proposal(file, ranking.party, ranking.mechanisms, ranking.chosen)
@@ -93,26 +93,27 @@ def divide(
     progress: Progress = _silent,
     write: bool = False,
 ) -> Proposal:
-    """Propose which columns to release, and how to divide a total loss among them.
+    """Propose which columns to release, and how to divide a total privacy loss among them.
 
     Args:
         federation: ``federation.yaml``, or its folder.
-        party: The feature holder; the only one when absent.
-        total_loss_1: Of the sum of all columns' loss(1).
-        total_loss_whole: Of the sum of all columns' loss(R - L).
-        sample: Public rows with the columns and the label.
-        importance: Or a weight for each column.
-        reach: Find the least part of the total that keeps this share of the unprotected.
-        out: Folder of picture and channels.
-        progress: Called with how many channels are done, and of how many.
-        write: Choose cells by a sample, too, and write the proposal into the federation file;
-            columns that it leaves out are taken out of it.
+        party: The feature holder; may be omitted if there is only one.
+        total_loss_1: Total of all columns' loss(1).
+        total_loss_whole: Total of all columns' loss(R - L).
+        sample: Public rows with the columns and the label. Pass this or ``importance``.
+        importance: A weight per column.
+        reach: Find the smallest fraction of the total that keeps this share of the unprotected
+            gain.
+        out: Folder of the plot and channels.
+        progress: Called with the number of channels that are done, and their total.
+        write: Also choose cells by the sample, and write the proposal into the federation file;
+            columns that the proposal omits are removed from it.
 
     Raises:
         ConfigError: There is not exactly one kind of evidence, or nothing to divide.
     """
     if total_loss_1 is None and total_loss_whole is None:
-        raise ConfigError("No total is named.", "Give one of loss(1), of loss(R - L), or both.")
+        raise ConfigError("No total is named.", "Pass a total of loss(1), of loss(R - L), or both.")
     request = Request(
         total=Caps(total_loss_1, total_loss_whole),
         sample=_path(sample),
@@ -142,24 +143,24 @@ def simulate(
     dialect: Mapping[str, Any] | None = None,
     progress: Progress = _silent,
 ) -> simulation.Simulation:
-    """Split a table among imagined parties, and compare the gain of a federation at each epsilon.
+    """Split a table among simulated parties, and compare the federation's gain at each epsilon.
 
     Args:
         table: A frame, or a Parquet or CSV file.
-        label: Its label column.
-        split: Columns of each imagined party; the others are the label holder's.
+        label: The label column.
+        split: Columns of each simulated feature holder; the label holder has all others.
         upper: R of the domain, whose L is 1.
-        seed: Of noise and held-out rows.
-        out: Where a picture goes, if anywhere.
-        dialect: How a CSV file is written, by the entries of a table in ``site.yaml``.
-        progress: Called with how many trainings are done, and of how many.
+        seed: Seed of noise and held-out rows.
+        out: Path of a report with the plot; none is written by default.
+        dialect: Format of a CSV file, with the keys of a table in ``site.yaml``.
+        progress: Called with the number of trainings that are done, and their total.
 
     Raises:
         ConfigError: The table cannot be read, or the domain is too large.
     """
     domain = Domain(1, upper)
-    if excess := domain.excess():
-        raise ConfigError(f"The domain {excess}.", "Name a smaller --upper.")
+    if problem := domain.size_problem():
+        raise ConfigError(f"The domain {problem}.", "Pass a smaller --upper.")
     unusable: Mapping[str, str] = {}
     if isinstance(table, pl.DataFrame):
         frame = table
@@ -168,11 +169,11 @@ def simulate(
     parts = {
         party: [names] if isinstance(names, str) else list(names) for party, names in split.items()
     }
-    imagined = split_table(frame, label, parts, domain, unusable)
-    result = simulation.simulate(imagined, domain, seed=seed, progress=progress)
+    simulated = split_table(frame, label, parts, domain, unusable)
+    result = simulation.simulate(simulated, domain, seed=seed, progress=progress)
     if out is not None:
         title = "A table" if isinstance(table, pl.DataFrame) else Path(table).stem
-        picture = Path(out)
-        picture.write_text(simulation_report(f"{title}: would it pay?", result), encoding="utf-8")
-        picture.chmod(0o600)
+        report = Path(out)
+        report.write_text(simulation_report(f"{title}: would it pay?", result), encoding="utf-8")
+        report.chmod(0o600)
     return result

@@ -1,4 +1,4 @@
-"""Training and scoring, all parties on this machine."""
+"""Train and score with all parties on this machine."""
 
 import getpass
 from collections.abc import Mapping
@@ -32,14 +32,14 @@ class Trained:
     """A finished training run.
 
     Attributes:
-        federation: As it was run.
-        version: The model's, which is also the run's id.
-        champion: Whether it became champion.
+        federation: The declaration with the form's values.
+        version: Id of the model version, which is also the run's id.
+        champion: True if the model became champion.
         why: The gate's decision.
-        metrics: A row for each way of training and scoring, named by ``model``.
+        metrics: A row per way of training and scoring, named by ``model``.
         model: The model's text, as stock LightGBM or XGBoost loads it.
-        card: Its card.
-        seconds: By stage.
+        card: The model's card.
+        seconds: Duration by stage.
     """
 
     federation: Federation
@@ -62,13 +62,13 @@ class Scored:
 
     Attributes:
         federation: Name of the federation.
-        run: The run's id.
-        version: Of the model.
-        mode: Of scoring.
-        file: Where the scores are.
+        run: Id of the run.
+        version: Id of the model version.
+        mode: Scoring mode.
+        file: Path of the scores.
         scores: A row per person.
-        new: Whether the file is new; the same rows are scored once.
-        seconds: By stage.
+        new: False if an earlier run had scored the same rows and its file is reused.
+        seconds: Duration by stage.
     """
 
     federation: str
@@ -84,10 +84,10 @@ class Scored:
         return f"Scored({self.scores.height:,} rows by {self.version}, {self.mode})"
 
     def document(self) -> dict[str, Any]:
-        """As `opboost score --json` prints it."""
-        named = ("federation", "run", "version", "mode", "new")
+        """Return the JSON document of `opboost score --json`."""
+        names = ("federation", "run", "version", "mode", "new")
         return {
-            **{name: getattr(self, name) for name in named},
+            **{name: getattr(self, name) for name in names},
             "rows": self.scores.height,
             "scores": str(self.file),
             "seconds": dict(self.seconds),
@@ -106,16 +106,16 @@ def run(
     Args:
         federation: ``federation.yaml``, or its folder.
         listener: Called with party and event for every stage.
-        because: Why the people of all parties approve what waits for them; it is kept in each
-            party's audit log. Without, a run that waits for a person fails.
-        form: As in the trigger form: ``trees``, ``learning_rate``, ``depth``, ``parameters``,
+        because: The reason for approving all releases that await approval, recorded in each
+            party's audit log. Without it, a run that needs approval fails.
+        form: Fields of the trigger form: ``trees``, ``learning_rate``, ``depth``, ``parameters``,
             ``denoise``.
 
     Raises:
-        OpBoostError: What happened, where, and what to do.
+        OpBoostError: The run failed.
     """
     path = federation_file(Path(federation))
-    finished = run_federation(path, form, listener, "train", answering(because))
+    finished = run_federation(path, form, listener, "train", approve_with(because))
     summary = finished.summaries[finished.federation.label_holder]
     registered = models(path)
     card = registered.card(finished.run)
@@ -143,44 +143,40 @@ def score(
 
     Args:
         federation: ``federation.yaml``, or its folder.
-        version: A model; the champion when absent.
+        version: Id of a version; the champion by default.
         listener: Called with party and event for every stage.
         because: As for `run`.
 
     Raises:
-        OpBoostError: What happened, where, and what to do.
+        OpBoostError: The run failed.
     """
     path = federation_file(Path(federation))
-    finished = run_federation(path, {"version": version}, listener, "score", answering(because))
+    finished = run_federation(path, {"version": version}, listener, "score", approve_with(because))
     owner, name = finished.federation.label_holder, finished.federation.name
     summary = finished.summaries[owner]
     site = load_site(site_files(path, finished.federation)[owner])
-    used, written = summary["score"]["version"], summary["write_scores"]
-    file = site.scores / name / used / written["file"]
-    # By this path alone: polars would take brackets in a folder's name for a pattern.
+    used_version, written = summary["score"]["version"], summary["write_scores"]
+    file = site.scores / name / used_version / written["file"]
+    # Read as bytes: polars would expand brackets in the path as a pattern.
     scores = pl.read_parquet(file.read_bytes())
     mode, new = summary["score"]["mode"], written["new"]
-    return Scored(name, finished.run, used, mode, file, scores, new, finished.seconds())
+    return Scored(name, finished.run, used_version, mode, file, scores, new, finished.seconds())
 
 
-def answering(because: str | None) -> AtWait:
-    """Answer a party's approval request with a reason, or raise where there is none.
-
-    Args:
-        because: The reason; without one nobody can answer.
-    """
+def approve_with(because: str | None) -> AtWait:
+    """Return a callback that approves a party's waiting releases, or raises without a reason."""
 
     def at_wait(site: Path, run: Run) -> None:
         loaded = load_site(site)
         if because is None or not because.strip():
             raise ApprovalError(
-                f"{loaded.party} requires approval of its first release, which this call cannot "
-                "wait for.",
-                "Approve for all parties with `because='...'`, or begin with `opboost run` or "
-                "`opboost score`, which wait for `opboost approve`.",
+                f"{loaded.party} requires approval of its first release, and this call cannot "
+                "wait for it.",
+                "Approve for all parties with `because='...'`, or start the run with `opboost run` "
+                "or `opboost score`, which wait for `opboost approve`.",
             )
         for request, decision in approval.waiting(loaded, run.run):
-            # Another federation's question with the same run id is not this call's to answer.
+            # Requests of another federation may have the same run id.
             if decision is None and request.place.startswith(f"{run.federation}/"):
                 who, why = getpass.getuser(), because.strip()
                 approval.answer(loaded, run.run, request.artifact, True, who, why)
@@ -198,23 +194,23 @@ def write_named(
     upper: int | None = None,
     model_epsilon: float | None = None,
 ) -> tuple[Path, dict[str, Any]]:
-    """Write all parties of a federation that is made from a named table.
+    """Write the files of all parties of a federation that is made from a named data set.
 
     Args:
         dataset: One of `datasets.NAMES`.
-        folder: An empty or new one.
-        form: As in the trigger form.
-        seed: Makes split and noise predictable.
-        epsilon: Of all protected features.
+        folder: An empty or new folder.
+        form: Fields of the trigger form.
+        seed: Makes split and noise reproducible.
+        epsilon: Epsilon of all protected features.
         upper: R of the domain.
-        model_epsilon: Of noise in all sums of horizontal learning.
+        model_epsilon: Epsilon of the noise in all sums of horizontal learning.
 
     Returns:
-        ``federation.yaml``, and the form that its run takes: that of horizontal learning is empty,
-        since its training is part of what the parties agree on.
+        ``federation.yaml``, and the form of its run. For horizontal learning the form is empty,
+        since the parties agree on the training parameters.
 
     Raises:
-        ConfigError: An option is not for this table, or the folder is in use.
+        ConfigError: An option does not apply to this data set, or the folder is in use.
     """
     if dataset == generated.NAME:
         vertical = {
@@ -223,22 +219,23 @@ def write_named(
             "--denoise": form.get("denoise"),
             "--parameter": form.get("parameters"),
         }
-        if named := [option for option, value in vertical.items() if value is not None]:
+        if inapplicable := [option for option, value in vertical.items() if value is not None]:
             raise ConfigError(
-                f"{', '.join(named)} is not for {dataset}, whose learning is horizontal.",
-                "No column is randomised there, and FederBoost trains: leave it out.",
+                f"{', '.join(inapplicable)} does not apply to {dataset}, whose learning is "
+                "horizontal.",
+                "Horizontal learning randomises no column and trains by FederBoost. Omit it.",
             )
-        usual = (
+        preset = (
             generated.SMALL if model_epsilon is None else generated.private_training(model_epsilon)
         )
         declared = {name: value for name, value in form.items() if value is not None}
-        return generated.write_lenders(folder, seed=seed, training={**usual, **declared}), {}
+        return generated.write_lenders(folder, seed=seed, training={**preset, **declared}), {}
     if model_epsilon is not None:
         raise ConfigError(
-            f"--model-epsilon is not for {dataset}, whose learning is vertical.",
-            "It goes with --dataset lenders; DPBoost has training.private in federation.yaml.",
+            f"--model-epsilon does not apply to {dataset}, whose learning is vertical.",
+            "Use it with --dataset lenders; for DPBoost set training.private in federation.yaml.",
         )
-    # Imputed values make a model of clear rows: desensitised scoring never has any.
+    # Imputation trains a model of clear rows; desensitised scoring has only randomised ones.
     imputed = form.get("denoise") not in (None, "none")
     file = write_workspace(
         load(dataset, seed=seed or 0),
@@ -255,9 +252,9 @@ def run_document(file: Path, finished: Finished, *, experiment: bool = False) ->
     """Return a finished training run's results as JSON.
 
     Args:
-        file: Its ``federation.yaml``.
+        file: The run's ``federation.yaml``.
         finished: The run.
-        experiment: Whether the tables were generated or public, so that metrics of clear rows
+        experiment: True if the tables are generated or public, so that metrics of clear rows
             exist.
     """
     declared = finished.federation
@@ -279,7 +276,7 @@ def run_document(file: Path, finished: Finished, *, experiment: bool = False) ->
     }
 
 
-def described_run(
+def run_document_from_parts(
     federation_file: str,
     run: str,
     form: Mapping[str, Any],
@@ -287,15 +284,15 @@ def described_run(
     spent: dict[str, dict[str, dict[str, float]]],
     experiment: bool,
 ) -> dict[str, Any]:
-    """`run_document` of a run whose parts are JSON values.
+    """Return `run_document` of a run whose parts are given as JSON values.
 
     Args:
-        federation_file: ``federation.yaml``.
-        run: The run's id.
-        form: As in the trigger form.
-        summaries: See `Finished`.
-        spent: See there.
-        experiment: See `run_document`.
+        federation_file: Path of the ``federation.yaml``.
+        run: Id of the run.
+        form: Fields of the trigger form.
+        summaries: As in `Finished`.
+        spent: As in `Finished`.
+        experiment: As in `run_document`.
     """
     file = Path(federation_file)
     finished = Finished(run, with_form(load_federation(file), form), summaries, spent)
@@ -334,7 +331,7 @@ def _horizontal(finished: Finished) -> dict[str, Any]:
         "messages": max(summary["messages"] for summary in boosted.values()),
         "bytes": sum(summary["bytes"] for summary in boosted.values()),
         "sums": active["sums"],
-        # Waiting for one another is part of it here.
+        # Time spent waiting for the other parties counts as training.
         "training": round(max(s["seconds"] + s["waited"] for s in spent.values()), 6),
-        "cpu": {party: used["cpu"] for party, used in spent.items()},
+        "cpu": {party: cost["cpu"] for party, cost in spent.items()},
     }

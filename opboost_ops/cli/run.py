@@ -92,9 +92,9 @@ def run_command(
             )
         answer = None
         if because is not None:
-            from opboost_ops.api.runs import answering
+            from opboost_ops.api.runs import approve_with
 
-            answer = answering(because)
+            answer = approve_with(because)
         with Progress() as progress:
             finished = run_federation(file, form, progress, at_wait=answer, server=server)
         parts = {
@@ -105,7 +105,7 @@ def run_command(
             "spent": finished.spent,
             "experiment": dataset is not None,
         }
-        result = call(server, "opboost_ops.api.runs:described_run", parts)
+        result = call(server, "opboost_ops.api.runs:run_document_from_parts", parts)
     if as_json:
         print(json.dumps(result, sort_keys=True))
     else:

@@ -13,7 +13,7 @@ from opboost_ops.config.terms import Cron, Terms
 from opboost_ops.config.training import LightGBMTraining, Training
 from opboost_ops.config.training import Scoring as Scoring
 from opboost_ops.config.training import ScoringMode as ScoringMode
-from opboost_ops.domain import MOST_SEARCHED, MOST_VALUES, Domain
+from opboost_ops.domain import MAX_BISECTED_VALUES, MAX_VALUES, Domain
 
 #: In vertical learning a holder of the label or of features; in horizontal learning the party that
 #: opens the runs and learns the sums, or one of the others.
@@ -231,9 +231,9 @@ class Federation(Record):
         return data
 
     @property
-    def most_values(self) -> int:
+    def max_values(self) -> int:
         """Most values that the domain may have: horizontal learning has no channel to build."""
-        return MOST_SEARCHED if self.learning == "horizontal" else MOST_VALUES
+        return MAX_BISECTED_VALUES if self.learning == "horizontal" else MAX_VALUES
 
     @property
     def domains(self) -> dict[str, Domain]:

@@ -59,8 +59,8 @@ def parse_federation(data: Any, file: str, *, earlier: Sequence[Fault] = ()) -> 
 
 def _federation_faults(federation: Federation) -> Iterator[Fault]:
     for where, domain in federation.domains.items():
-        if excess := domain.excess(federation.most_values):
-            yield Fault(where, excess, "bring lower and upper nearer to each other and to zero")
+        if problem := domain.size_problem(federation.max_values):
+            yield Fault(where, problem, "bring lower and upper nearer to each other and to zero")
     yield from federation_faults(federation)
 
 

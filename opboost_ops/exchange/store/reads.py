@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from opboost_ops.errors import ArtifactError, of_the_network
+from opboost_ops.errors import ArtifactError, is_network_error
 from opboost_ops.exchange.files import MOST_PARTS, Files, is_part
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE
 from opboost_ops.exchange.rejection import Rejected
@@ -148,7 +148,7 @@ def faults(what: str) -> Iterator[None]:
         return
     except OSError as error:
         name = errno.errorcode.get(error.errno or 0, type(error).__name__)
-        if of_the_network(error):
+        if is_network_error(error):
             failure = ConnectionError(f"{what}: the store's network failed ({name}).")
         else:
             failure = ArtifactError(

@@ -99,8 +99,8 @@ def channel(
         listed = ", ".join(sorted(every))
         raise ConfigError(f"No mechanism takes {', '.join(unknown)}.", f"There are {listed}.")
     domain = Domain(lower, upper)
-    if excess := domain.excess():
-        raise ConfigError(f"The domain {excess}.", "Bring --lower and --upper nearer together.")
+    if problem := domain.size_problem():
+        raise ConfigError(f"The domain {problem}.", "Bring --lower and --upper nearer together.")
     parameters = {"epsilon": 1.0, **parameters}
     designed: dict[str, Any] = {}
     if mechanism == "designed":

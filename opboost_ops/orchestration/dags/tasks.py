@@ -16,7 +16,7 @@ from opboost_ops.errors import (
     ConfigError,
     OpBoostError,
     PolicyError,
-    of_the_network,
+    is_network_error,
 )
 from opboost_ops.exchange import manifest
 from opboost_ops.orchestration.dags import notifications, run_notes
@@ -248,7 +248,7 @@ def execute(
             meter.refused()
     except Exception as error:
         name = type(error).__name__
-        if of_the_network(error):
+        if is_network_error(error):
             words = f"{what}: the network failed ({name}). It is tried again."
             failure = run_notes.NetworkError(words, stage)
             outcome = "again"

@@ -63,7 +63,7 @@ class StoreTrigger(BaseTrigger):
     def _something(self) -> bool:
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-        from opboost_ops.errors import OpBoostError, of_the_network
+        from opboost_ops.errors import OpBoostError, is_network_error
         from opboost_ops.orchestration.dags.sensors import LOOKS
         from opboost_ops.orchestration.settings import adopt_section, use_airflow_secrets
 
@@ -72,7 +72,7 @@ class StoreTrigger(BaseTrigger):
         try:
             return bool(LOOKS[self.look](RuntimeTaskInstance, **self.arguments))
         except Exception as error:
-            if of_the_network(error):
+            if is_network_error(error):
                 return False
             # Of a foreign error the name alone: its text may show cells.
             own = isinstance(error, OpBoostError)

@@ -212,8 +212,8 @@ def for_model(
         "bring the file back."
     )
     for domain in trained.domains.values():
-        if excess := domain.excess(trained.most_values):
-            raise ContractError(f"A domain of model version {version} {excess}.", remedy)
+        if problem := domain.size_problem(trained.max_values):
+            raise ContractError(f"A domain of model version {version} {problem}.", remedy)
     gone = sorted(set(trained.parties) - set(declared.parties))
     new = sorted(set(declared.parties) - set(trained.parties))
     if gone or new:

@@ -36,7 +36,7 @@ def test_each_option_makes_files_that_a_run_takes(name: str, tmp_path: Path) -> 
         declared = with_form(load_federation(file), asked)
         assert declared.training.denoise == form.get("denoise")
         assert declared.domain.upper == 8
-    with pytest.raises(ConfigError, match="--model-epsilon is not for"):
+    with pytest.raises(ConfigError, match="--model-epsilon does not apply to"):
         write_named(name, tmp_path / "sums", {}, model_epsilon=1.0)
 
 
@@ -63,6 +63,6 @@ def test_the_horizontal_table_takes_its_own_options(
 def test_an_option_of_vertical_learning_is_named(
     tmp_path: Path, form: dict[str, Any], options: dict[str, Any], named: str
 ) -> None:
-    with pytest.raises(ConfigError, match=f"^{re.escape(named)} is not for lenders"):
+    with pytest.raises(ConfigError, match=f"^{re.escape(named)} does not apply to lenders"):
         write_named(generated.NAME, tmp_path / "new", form, **options)
     assert not (tmp_path / "new").exists()
