@@ -1,9 +1,9 @@
 """Fuzz a reader of foreign bytes: ``python -m tests.fuzz TARGET --seconds 1800``.
 
 Atheris mutates the committed corpus towards code that was not reached yet (``pip install
-atheris``, on Linux). Every exception that is no refusal, an input that takes over two seconds, and
-one that takes more than ten times its size and 256 MiB of memory end the run, and are written to
-``--crashes``.
+atheris``, on Linux). A run ends at an exception that is no refusal, an input that takes over two
+processor seconds, or one that takes more memory than ten times its size and 256 MiB; the input is
+written to ``--crashes``.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import atheris  # type: ignore[import-untyped]
 
-#: Seconds, and bytes besides ten times the input, that one input may take.
+#: Processor seconds, and bytes besides ten times the input, that one input may take.
 SECONDS, ROOM = 2.0, 256 << 20
 
 
@@ -33,10 +33,10 @@ def main() -> None:
     target = TARGETS[chosen.target]
 
     def check(raw: bytes) -> None:
-        begin, before = time.monotonic(), _peak()
+        begin, before = time.process_time(), _peak()
         with contextlib.suppress(OpBoostError):
             target(raw)
-        taken, grown = time.monotonic() - begin, _peak() - before
+        taken, grown = time.process_time() - begin, _peak() - before
         if taken > SECONDS:
             raise TimeoutError(f"{taken:.1f} s for {len(raw)} bytes")
         if grown > 10 * len(raw) + ROOM:
