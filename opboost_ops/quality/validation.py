@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib import import_module
 from threading import Lock
 from types import ModuleType
@@ -52,23 +52,15 @@ def validate(
     Returns:
         Great Expectations' own result; of a failed one with the columns that failed.
     """
-    batch = {"dataframe": _frame(profile)}
     with _LOCK:
-        definition = _definition(suite, json.dumps(own))
-        result = definition.run(
-            batch_parameters=batch,
-            expectation_parameters=dict(parameters),
-            result_format="BOOLEAN_ONLY",
+        asset = context().data_sources.get(_SOURCE).get_asset(_SOURCE)
+        batch = asset.get_batch_definition(_SOURCE).get_batch({"dataframe": _frame(profile)})
+        judged = partial(
+            batch.validate, _suite(suite, json.dumps(own)), expectation_parameters=dict(parameters)
         )
+        result = judged(result_format="BOOLEAN_ONLY")
         if not result.success:
-            result = definition.run(
-                batch_parameters=batch,
-                expectation_parameters=dict(parameters),
-                result_format=_DETAILED,
-            )
-        results = context().validation_results_store
-        for key in results.list_keys():
-            results.remove_key(key)
+            result = judged(result_format=_DETAILED)
     document: dict[str, Any] = result.to_json_dict()
     return document
 
@@ -108,8 +100,8 @@ def _frame(profile: Sequence[Mapping[str, Any]]) -> Any:
 
 
 @cache
-def _definition(suite: str, own: str) -> Any:
-    """The definition by which a suite validates a profile.
+def _suite(suite: str, own: str) -> Any:
+    """A suite that is loaded once.
 
     Args:
         suite: A suite in JSON.
@@ -123,11 +115,7 @@ def _definition(suite: str, own: str) -> Any:
     built = gx.ExpectationSuite(name=name, expectations=expectations)
     if len(built.expectations) < len(expectations):
         raise ValueError("Great Expectations has left out an expectation that it cannot load.")
-    engine = context()
-    batch = engine.data_sources.get(_SOURCE).get_asset(_SOURCE).get_batch_definition(_SOURCE)
-    return engine.validation_definitions.add(
-        gx.ValidationDefinition(name=name, data=batch, suite=engine.suites.add(built))
-    )
+    return built
 
 
 @cache

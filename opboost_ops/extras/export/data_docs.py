@@ -26,6 +26,7 @@ def write_data_docs(reports: Sequence[Path], folder: Path) -> Path:
     from great_expectations.core.expectation_validation_result import (
         expectationSuiteValidationResultSchema,
     )
+    from great_expectations.core.run_identifier import RunIdentifier
     from great_expectations.data_context.types.resource_identifiers import (
         ExpectationSuiteIdentifier,
         ValidationResultIdentifier,
@@ -35,7 +36,10 @@ def write_data_docs(reports: Sequence[Path], folder: Path) -> Path:
     for path in reports:
         result = expectationSuiteValidationResultSchema.load(json.loads(path.read_bytes()))
         suite = ExpectationSuiteIdentifier(name=result.suite_name)
-        key = ValidationResultIdentifier(suite, result.meta["run_id"], path.stem)
+        run = RunIdentifier(run_time=result.meta["batch_markers"]["ge_load_time"])
+        # Their pages read it here.
+        result.meta["run_id"] = run
+        key = ValidationResultIdentifier(suite, run, path.stem)
         store.store_validation_results(result, key, suite)
     site = {
         "class_name": "SiteBuilder",
