@@ -59,13 +59,14 @@ class Draft:
         releases: Id of the release of each feature whose responses it carries.
         disclosures: Further exact entries of the ledger, each written once: by name (64 hex
             digits), the feature and what is disclosed of it.
-        discloses: What it tells its reader outside any epsilon; a ledger line.
+        discloses: What it tells its reader outside any epsilon, where that is not what its kind
+            declares.
     """
 
     kind: Kind
     about: str
     rows: int
-    discloses: str
+    discloses: str = ""
     document: Mapping[str, Any] | None = None
     vector: bytes | None = None
     entries: np.ndarray | Parts | None = None

@@ -1,9 +1,10 @@
-"""The kinds of artifact: who signs and reads each, in which runs, what it answers and contains.
+"""The kinds of artifact: who signs and reads each, in which runs, what it contains and discloses.
 
 Manifests, the order of acceptance and the forms of files follow from this table. Light, because
 DAG files are made from it at every parse.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -39,6 +40,21 @@ def run_type(federation: Federation, purpose: Purpose) -> RunType:
     return "train_routed" if "routed" in federation.scoring.modes else "train"
 
 
+#: What is disclosed exactly, outside any epsilon: a sentence, or one that depends on the
+#: federation; an empty one where nothing is.
+Words = str | Callable[[Federation], str]
+
+
+def sentence(words: Words, federation: Federation) -> str:
+    """The sentence of a federation.
+
+    Args:
+        words: As declared of a kind or step.
+        federation: As declared.
+    """
+    return words if isinstance(words, str) else words(federation)
+
+
 @dataclass(frozen=True)
 class ArtifactKind:
     """A kind of artifact.
@@ -56,6 +72,7 @@ class ArtifactKind:
         with_several: Only runs with several feature holders have it.
         total: The sum of bytes that it counts towards; see `artifact_sizes`.
         words: Its name where people read it.
+        discloses: What it tells its reader exactly; an entry of its sender's ledger.
     """
 
     name: str
@@ -69,47 +86,98 @@ class ArtifactKind:
     with_several: bool = False
     total: Literal["", "align", "feature_holders_total", "holdout"] = ""
     words: str = ""
+    discloses: Words = ""
+
+
+def _answered(federation: Federation) -> str:
+    if federation.has_shares:
+        return (
+            "for each person queried, whether all parties have them (membership), in every run of "
+            "the month; not which party lacks a person that another one has"
+        )
+    return (
+        "for each person queried, whether the table has them (membership), in every run of the "
+        "month"
+    )
+
+
+def _sealed(federation: Federation) -> str:
+    opened = "all feature holders have" if federation.has_shares else "the party has"
+    return (
+        "row count; in every run of the month, the rows of those people queried in it whom "
+        f"{opened}; which randomised values occur in the table"
+    )
+
+
+def _splits(federation: Federation) -> str:
+    if federation.training.tuning is not None:
+        return (
+            "at which ranks of each feature the trees of the tuning's winner split (structure of "
+            "the labels, and of which parameters won); no other trial asked for anything"
+        )
+    if federation.training.private is not None:
+        return (
+            "at which codes of each feature the trees split; it follows from the model, charged "
+            "apart"
+        )
+    return "at which ranks of each feature the trees split (structure of the labels)"
 
 
 #: All kinds, in the order of the protocol.
 _KINDS = (
-    ArtifactKind("plan", EVERY, "label_holder", "all", "document"),
+    ArtifactKind(
+        "plan", EVERY, "label_holder", "all", "document",
+        discloses="nothing beyond the public federation file and the name of a model version",
+    ),
     ArtifactKind(
         "psi_query", QUERIED, "label_holder", "party", "points",
         answers=("plan",), total="align", words="blinded IDs",
+        discloses="how many people are queried for the first time in the month; the blinded IDs do "
+        "not reveal identities",
     ),
     ArtifactKind(
         "psi_answer", QUERIED, "party", "label_holder", "points",
         answers=("psi_query",), rows="answered", total="align", words="answer to blinded IDs",
+        discloses=_answered,
     ),
     ArtifactKind(
         "shares", QUERIED, "party", "label_holder", "shares",
         answers=("plan",), rows="table", with_several=True, total="align",
+        discloses="row count; with the other feature holders' shares and rows, which of the people "
+        "queried all of them have, even in a run in which this party releases no rows; nothing "
+        "about people whom the label holder has not queried",
     ),
     ArtifactKind(
         "ranks", TRAIN, "party", "label_holder", "sealed_rows",
         answers=("plan",), columns="released", rows="table", total="feature_holders_total",
+        discloses=_sealed,
     ),
     ArtifactKind(
         "split_request", TRAIN, "label_holder", "party", "document",
-        answers=("ranks",), columns="some",
+        answers=("ranks",), columns="some", discloses=_splits,
     ),
     ArtifactKind(
         "split_values", TRAIN, "party", "label_holder", "document",
         answers=("split_request",), columns="answered", rows="answered",
         total="feature_holders_total",
+        discloses="the randomised domain values at the ranks that trees use, and ranks at the "
+        "thresholds of the version compared to; they follow from values that were already "
+        "randomised and charged",
     ),
     ArtifactKind(
         "values", ("score_desensitised",), "party", "label_holder", "sealed_rows",
-        answers=("plan",), columns="released", rows="table",
+        answers=("plan",), columns="released", rows="table", discloses=_sealed,
     ),
     ArtifactKind(
         "route_request", ROUTED, "label_holder", "party", "document",
         answers=("split_values", "plan"), columns="some",
+        discloses="at which values of each feature the trees split (structure of the labels)",
     ),
     ArtifactKind(
         "routes", ROUTED, "party", "label_holder", "sealed_rows",
         answers=("route_request",), columns="answered", rows="some", total="holdout",
+        discloses="for every row that the label holder can open, on which side of these thresholds "
+        "its value lies, exactly: the domain value up to the thresholds",
     ),
     # Messages of rounds, of which a run has many; secrets in those for all are encrypted.
     ArtifactKind("round_key", ("train_horizontal",), "party", "all", "document"),
@@ -130,3 +198,13 @@ def kinds_of(federation: Federation, purpose: Purpose) -> tuple[ArtifactKind, ..
     """
     run, several = run_type(federation, purpose), federation.has_shares
     return tuple(k for k in KINDS.values() if run in k.runs and (several or not k.with_several))
+
+
+def disclosure(kind: str, federation: Federation) -> str:
+    """What an artifact of a kind tells its reader exactly, in a sentence.
+
+    Args:
+        kind: Its name.
+        federation: As declared.
+    """
+    return sentence(KINDS[kind].discloses, federation)

@@ -1,4 +1,4 @@
-"""The sealed exchange within a run: sessions, messages, keys and points, and what it discloses."""
+"""The sealed exchange within a run: sessions, messages, keys and points."""
 
 import logging
 import shutil
@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from opboost_ops.config.federation import Federation
 from opboost_ops.config.site import Site
 from opboost_ops.errors import SetupError
 from opboost_ops.exchange.sealed import month_keys, oprf, zero_shares
@@ -41,27 +40,6 @@ _LOG = logging.getLogger("opboost_ops")
 
 #: Whose points a cache holds that is not named by another party.
 OWN = "own"
-
-QUERY = (
-    "how many people are queried for the first time in the month; the blinded "
-    "IDs do not reveal identities"
-)
-SHARES = (
-    "row count; with the other feature holders' shares and rows, which of the people queried all "
-    "of them have, even in a run in which this party releases no rows; nothing about people whom "
-    "the label holder has not queried"
-)
-_SEALED = (
-    "row count; in every run of the month, the rows of those people queried in it whom {}; which "
-    "randomised values occur in the table"
-)
-_ANSWERED = (
-    "for each person queried, whether the table has them (membership), in every run of the month"
-)
-_ANSWERED_JOINTLY = (
-    "for each person queried, whether all parties have them (membership), in every run of the "
-    "month; not which party lacks a person that another one has"
-)
 
 
 @dataclass(frozen=True)
@@ -311,34 +289,3 @@ def pair_keys(context: Context) -> dict[str, bytes]:
         place = f"{context.federation.name}/{context.run}/{context.plan}/{first}/{second}"
         by_holder[holder] = zero_shares.pair_key(keys.private.shared(public), place)
     return by_holder
-
-
-def answered(federation: Federation) -> str:
-    """Disclosure of an answer to the label holder.
-
-    Args:
-        federation: The plan's.
-    """
-    return _ANSWERED_JOINTLY if federation.has_shares else _ANSWERED
-
-
-def sealed(federation: Federation) -> str:
-    """Disclosure of sealed rows to the label holder.
-
-    Args:
-        federation: The plan's.
-    """
-    return _SEALED.format("all feature holders have" if federation.has_shares else "the party has")
-
-
-def disclosures(federation: Federation) -> Iterator[tuple[str, str, str]]:
-    """From whom, to whom, and what.
-
-    Args:
-        federation: As declared.
-    """
-    owner = federation.label_holder
-    for holder in federation.feature_holders:
-        yield owner, holder, QUERY
-        yield holder, owner, answered(federation)
-        yield holder, owner, sealed(federation)

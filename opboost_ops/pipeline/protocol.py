@@ -10,11 +10,25 @@ or repeat: each data-quality check is a task of its own.
 Light, because DAG files are made from it at every parse.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from opboost_ops.config.federation import Federation, Role
-from opboost_ops.exchange.kinds import EVERY, HORIZONTAL, QUERIED, RELEASED, ROUTED, TRAIN, RunType
+from opboost_ops.exchange.kinds import (
+    EVERY,
+    HORIZONTAL,
+    QUERIED,
+    RELEASED,
+    ROUTED,
+    TRAIN,
+    RunType,
+    Words,
+    sentence,
+)
+
+#: Receiver of what a task's summary, success or failure tells.
+EVERYBODY = "everyone who sees the run"
 
 _SCORE: tuple[RunType, ...] = (
     "score_local", "score_desensitised", "score_routed", "score_horizontal"
@@ -86,6 +100,31 @@ class Phase:
 
 
 @dataclass(frozen=True)
+class Disclosure:
+    """What a step tells exactly, outside any epsilon and beside its artifacts: a ledger entry.
+
+    Attributes:
+        words: What it is; empty where a federation's runs tell nothing.
+        by: The step's summary, whether it and later steps fail, or messages of rounds.
+        topic: Of the messages, where there are several.
+        receiver: In words; ``label_holder`` is that party, to which only the others tell it.
+    """
+
+    words: Words
+    by: Literal["summary", "failure", "messages"] = "summary"
+    topic: str = ""
+    receiver: str = EVERYBODY
+
+    def receiver_in(self, federation: Federation) -> str:
+        """Whom it is told, by name.
+
+        Args:
+            federation: As declared.
+        """
+        return federation.label_holder if self.receiver == "label_holder" else self.receiver
+
+
+@dataclass(frozen=True)
 class Step:
     """A step of the protocol: a function ``name(context) -> Outcome``.
 
@@ -97,6 +136,7 @@ class Step:
         runs: The runs that have it, among those of its phases.
         reads: Kinds of artifact that it uses.
         publishes: Kinds of artifact that it sends.
+        discloses: What it tells exactly beside these artifacts.
         checks: How the names of the data-quality checks begin that it makes.
         emits: The asset that its task emits.
         module: Of the function, where its name is another one.
@@ -108,6 +148,7 @@ class Step:
     runs: tuple[RunType, ...] = EVERY
     reads: tuple[str, ...] = ()
     publishes: tuple[str, ...] = ()
+    discloses: tuple[Disclosure, ...] = ()
     checks: tuple[str, ...] = ()
     emits: Literal["", "champion", "scores"] = ""
     module: str = ""
@@ -119,6 +160,56 @@ class Step:
             phase: The phase's name.
         """
         return dict(task.split(".") for task in self.tasks).get(phase)
+
+    def disclosures(self, federation: Federation, party: str) -> Iterator[tuple[Disclosure, str]]:
+        """What a party that runs it tells exactly beside its artifacts, each with its sentence.
+
+        Args:
+            federation: As declared.
+            party: Its name.
+        """
+        for told in self.discloses:
+            words = sentence(told.words, federation)
+            if words and (told.receiver != "label_holder" or party != federation.label_holder):
+                yield told, words
+
+
+def _rows(federation: Federation) -> str:
+    # With a guarantee, their number is told with noise, by the sums.
+    return "how many rows this party trains on" if federation.training.private is None else ""
+
+
+def _scored(federation: Federation) -> str:
+    # In other modes it is redacted: the number of common people stays home.
+    return "how many new rows were scored" if federation.scoring.mode == "local" else ""
+
+
+def _metrics(federation: Federation) -> str:
+    private = federation.training.private
+    if private is None:
+        return (
+            "metrics of the model, and by how much it is better than another, with an interval: "
+            "functions of the held-out rows and their labels"
+        )
+    if private.metrics_epsilon is not None:
+        return ""
+    return "metrics of the model: exact functions of this party's held-out rows and their labels"
+
+
+def _champion(federation: Federation) -> str:
+    private = federation.training.private
+    if private is not None and private.metrics_epsilon is not None:
+        return ""
+    return "whether the model became champion, a function of the held-out rows"
+
+
+def _sums(topic: str) -> Callable[[Federation], str]:
+    def words(federation: Federation) -> str:
+        from opboost_ops.learning.federboost.declared import disclosures  # Heavy.
+
+        return disclosures(federation).get(topic, "")
+
+    return words
 
 
 #: All phases, in order; each begins when the one before has ended everywhere.
@@ -212,6 +303,14 @@ _STEPS = (
         "check_table",
         "Checks the raw table against its declaration. Details stay in the home folder.",
         tasks=("open.check_table", "own.check_table", "release.check_table"),
+        # A failure up to the opening of rows has one message.
+        discloses=(
+            Disclosure(
+                "whether this run could use the party's table, and if not, in which task it "
+                "stopped",
+                "failure",
+            ),
+        ),
         checks=("raw_table", "new_rows"),
         module="checks",
     ),
@@ -283,6 +382,13 @@ _STEPS = (
         tasks=("train.assemble", "score.score"),
         runs=QUERIED,
         reads=("psi_answer", "shares", "ranks", "values", "routes"),
+        discloses=(
+            Disclosure(
+                "whether this run had enough usable common rows, and if not, in which task it "
+                "stopped",
+                "failure",
+            ),
+        ),
     ),
     Step(
         "assemble",
@@ -302,6 +408,7 @@ _STEPS = (
         "encode_rows",
         "Maps raw values to integers of the declared domain; sets held-out rows aside.",
         tasks=("learn.encode_rows",),
+        discloses=(Disclosure(_rows),),
     ),
     Step(
         "boost",
@@ -310,6 +417,13 @@ _STEPS = (
         tasks=("learn.boost",),
         reads=("round_key", "masked", "decision"),
         publishes=("round_key", "masked", "decision"),
+        discloses=(
+            *(
+                Disclosure(_sums(topic), "messages", topic, "label_holder")
+                for topic in ("facts", "lookup", "histograms")
+            ),
+            Disclosure(_sums("model"), "messages", "model", "all parties"),
+        ),
     ),
     Step(
         "request_splits",
@@ -363,12 +477,14 @@ _STEPS = (
         "evaluate_own",
         "Evaluates the common model on this party's own held-out rows.",
         tasks=("learn.register",),
+        discloses=(Disclosure(_metrics),),
     ),
     Step(
         "register",
         "Writes model and model card to the registry.",
         tasks=("publish.register", "register.register", "learn.register"),
         reads=("ranks",),
+        discloses=(Disclosure(_champion),),
     ),
     # By this alone Airflow knows that there is a new champion: without one it is skipped.
     Step(
@@ -379,12 +495,14 @@ _STEPS = (
             "register.announce_champion",
             "announce.announce_champion",
         ),
+        discloses=(Disclosure("whether the model of this run became the champion"),),
         emits="champion",
     ),
     Step(
         "score",
         "Predicts for every new row that the mode can score.",
         tasks=("score.score",),
+        discloses=(Disclosure(_scored),),
     ),
     Step(
         "check_scores",

@@ -267,9 +267,7 @@ class Outcome:
         drafts: Artifacts to publish.
         model: What a differentially private model costs, charged before anything is kept of it.
         summary: Facts for the party's own people: no duration. Everybody sees those that are
-            public, and the others only where `discloses` says what they tell.
-        discloses: What the summary or a failure tells everybody, outside any epsilon; a ledger
-            line. Empty when only public facts are in it.
+            public, and the others only where the step's declaration says what they tell.
         notices: What the party's own people should look at, by name; it goes no further.
         spent: Seconds by what they were spent on, beside those that are taken of every stage, in
             which ``quality_seconds`` of data-quality checks do not count; they stay at home.
@@ -283,7 +281,6 @@ class Outcome:
     drafts: tuple[Draft, ...] = ()
     model: ModelCharge | None = None
     summary: Mapping[str, Any] = field(default_factory=dict)
-    discloses: str = ""
     notices: tuple[str, ...] = ()
     spent: Mapping[str, float] = field(default_factory=dict)
     failure: ContractError | None = None

@@ -10,7 +10,7 @@ import pytest
 from opboost_ops.errors import ApprovalError, ContractError, OpBoostError
 from opboost_ops.pipeline.party import approval, own_table
 from opboost_ops.pipeline.party.inbox import Run
-from opboost_ops.pipeline.runner.runner import COMMON_ROWS, REASON, TABLE, run_stage
+from opboost_ops.pipeline.runner.runner import REASON, run_stage
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.party_state import entries_of
 from tests.unit.stages.scoring_data import NAME, dataset
@@ -37,9 +37,9 @@ def public_failure(workspace: Workspace) -> tuple[str, str, OpBoostError]:
     raise AssertionError("the whole run succeeded")
 
 
-def entries(workspace: Workspace, party: str, discloses: str) -> int:
-    """How many ledger entries of a party's run say this."""
-    return [line.discloses for line in entries_of(workspace, party)].count(discloses)
+def entries(workspace: Workspace, party: str, step: str) -> int:
+    """How many exact ledger entries a party's run has of what a step tells."""
+    return [e.kind for e in entries_of(workspace, party) if e.account == "exact"].count(step)
 
 
 BROKEN_VALUES: dict[str, Change] = {
@@ -68,7 +68,7 @@ def test_a_feature_holders_table_has_one_message_whatever_is_wrong_in_it(
         messages.add(str(error))
         reason = (workspace.home(HOLDER) / REASON).read_text()
         assert reason.startswith(f"{stage}: ")
-        assert entries(workspace, HOLDER, TABLE.discloses) == 1
+        assert entries(workspace, HOLDER, "check_table") == 1
     assert len(messages) == 1
     message = messages.pop()
     assert not any(word in message for word in ("v ", "colour", "zq7", "check_", "missing"))
@@ -102,7 +102,7 @@ def test_the_label_holders_common_rows_have_one_message_whatever_is_wrong_with_t
         party, _, error = public_failure(workspace)
         assert party == LABEL
         messages.add(str(error))
-        assert entries(workspace, LABEL, COMMON_ROWS.discloses) == 1
+        assert entries(workspace, LABEL, "open_rows") == 1
     assert len(messages) == 1
     assert "class" not in messages.pop()
 
@@ -112,8 +112,8 @@ def test_the_entry_is_there_whether_or_not_the_run_succeeds(
 ) -> None:
     workspace = written.copy(tmp_path / "w", FIRST_RUN)
     workspace.all()
-    assert entries(workspace, LABEL, COMMON_ROWS.discloses) == 1
-    assert entries(workspace, HOLDER, TABLE.discloses) == 1
+    assert entries(workspace, LABEL, "open_rows") == 1
+    assert entries(workspace, HOLDER, "check_table") == 1
 
 
 def test_a_look_at_a_feature_holders_table_compares_people_and_never_values(

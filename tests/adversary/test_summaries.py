@@ -6,10 +6,12 @@ import pytest
 
 from opboost_ops.extras.datasets.generated import NAME, write_lenders
 from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.runner.exact_releases import exact_releases
 from opboost_ops.pipeline.runner.opening import open_run
 from opboost_ops.pipeline.runner.runner import run_stage
 from tests.adversary.kit import EVERYBODY, of_run
 from tests.federation import Workspace
+from tests.party_state import entries_of
 
 #: What follows from declared files and the plan, or from artifacts that everybody can read.
 DECLARED = {
@@ -32,12 +34,20 @@ def compared(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize("mode", ["desensitised", pytest.param("routed", marks=pytest.mark.slow)])
-def test_no_task_tells_a_fact_that_no_ledger_entry_discloses(
+def test_no_task_tells_a_fact_that_neither_consent_sheet_nor_ledger_discloses(
     mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace = Workspace.write(tmp_path / "federation", scoring={"mode": mode})
     workspace.known_to(monkeypatch)
     compared(workspace)
+    listed = set(exact_releases(workspace.declared))
+    for party in workspace.declared.parties:
+        for entry in entries_of(workspace, party):
+            # Routed answers of a feature are listed with its column.
+            if entry.account == "exact" and entry.feature is None and entry.kind != "plan":
+                # An answer also says how many people were queried before.
+                words = entry.discloses.split(". ")[0]
+                assert (party, entry.receiver, words) in listed, entry.kind
     compared(workspace.scoring())
 
 

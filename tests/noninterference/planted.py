@@ -23,6 +23,7 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline import catalogue
 from opboost_ops.pipeline.inputs import own_copy, raw_table
 from opboost_ops.pipeline.inputs.raw_blocks import whole_table
+from opboost_ops.pipeline.protocol import STEPS, Disclosure
 from opboost_ops.pipeline.runner import runner
 from opboost_ops.pipeline.stage import Context, Outcome, Stage
 from opboost_ops.pipeline.steps import open_rows
@@ -65,14 +66,21 @@ def _at(stage: str, leak: Leak, party: str = PARTY) -> Plant:
     return plant
 
 
-def _summary(fact: Callable[[Context], Any]) -> Leak:
+def _summary(stage: str, fact: Callable[[Context], Any], party: str = PARTY) -> Plant:
     """In the stage's summary, and so in XCom, as a fact that the stage says it tells."""
-    return lambda context, outcome: replace(
-        outcome,
-        summary={**outcome.summary, "told": fact(context)},
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        step = STEPS[stage]
         # What a stage does not say that it tells stays at home.
-        discloses=outcome.discloses or "planted",
-    )
+        if not any(each.by == "summary" for each in step.discloses):
+            says = (*step.discloses, Disclosure("planted"))
+            patch.setitem(STEPS, stage, replace(step, discloses=says))
+        _at(stage, tell, party)(patch)
+
+    def tell(context: Context, outcome: Outcome) -> Outcome:
+        return replace(outcome, summary={**outcome.summary, "told": fact(context)})
+
+    return plant
 
 
 def _log(fact: Callable[[Context], Any]) -> Leak:
@@ -212,7 +220,7 @@ PLANTED: dict[str, Planted] = {
     "sealed rows in the order of the table": Planted(_unsorted, "rows permuted", "open_rows"),
     "points in the order of the table": Planted(_unblinded, "rows permuted", "psi_answer"),
     "the first person of the table": Planted(
-        _at("digest_ids", _summary(lambda c: str(whole_table(c)[0, 0]))),
+        _summary("digest_ids", lambda c: str(whole_table(c)[0, 0])),
         "rows permuted", "preprocess",
     ),
     "noise by row and not by person": Planted(_noise_by_row, "rows permuted", "open_rows"),
@@ -227,7 +235,7 @@ PLANTED: dict[str, Planted] = {
         "rows sorted by a private column", "preprocess",
     ),
     "a count of values that nobody declares": Planted(
-        _at("check_table", _summary(lambda c: _all_columns(c).get_column("remark").n_unique())),
+        _summary("check_table", lambda c: _all_columns(c).get_column("remark").n_unique()),
         "undeclared columns changed", NEXT,
     ),
     "a sum over all rows": Planted(
@@ -260,15 +268,15 @@ PLANTED: dict[str, Planted] = {
         "several files",
     ),
     "when a file was written": Planted(
-        _at("check_table", _summary(lambda c: int(raw_table.files(c)[0].stat().st_mtime))),
+        _summary("check_table", lambda c: int(raw_table.files(c)[0].stat().st_mtime)),
         "another place and time", NEXT,
     ),
     "a file's size": Planted(
-        _at("check_table", _summary(lambda c: raw_table.files(c)[0].stat().st_size)),
+        _summary("check_table", lambda c: raw_table.files(c)[0].stat().st_size),
         "other compression", NEXT,
     ),
     "the number of row groups": Planted(
-        _at("check_table", _summary(lambda c: _files(c)[0].num_row_groups)),
+        _summary("check_table", lambda c: _files(c)[0].num_row_groups),
         "other row groups", NEXT,
     ),
     "the number of row groups, in an artifact": Planted(
@@ -283,40 +291,36 @@ PLANTED: dict[str, Planted] = {
         "undeclared columns added", NEXT,
     ),
     "which column comes first": Planted(
-        _at("check_table", _summary(lambda c: _files(c)[0].schema_arrow.names[0])),
+        _summary("check_table", lambda c: _files(c)[0].schema_arrow.names[0]),
         "columns in another order", NEXT,
     ),
     "lines of the whole ledger": Planted(
-        _at("check_table", _summary(_ledger_lines)), "other federations", NEXT
+        _summary("check_table", _ledger_lines), "other federations", NEXT
     ),
     "how many are forgotten": Planted(
-        _at("check_table", _summary(lambda c: len(forgotten_of(c.site)))),
+        _summary("check_table", lambda c: len(forgotten_of(c.site))),
         "others forgotten", NEXT,
     ),
     "seconds": Planted(
-        _at("check_table", _summary(lambda _: time.perf_counter())), "", NEXT
+        _summary("check_table", lambda _: time.perf_counter()), "", NEXT
     ),
     "a random name": Planted(_at("check_table", _log(lambda _: uuid.uuid1())), "", NEXT),
     "how often something was tried": Planted(
-        _at("check_table", _summary(lambda _: next(_COUNTER))), "", NEXT
+        _summary("check_table", lambda _: next(_COUNTER)), "", NEXT
     ),
     "a cell in an error": Planted(
         _at("rank", _error(lambda c: whole_table(c)[0], ConfigError)), "rows permuted"
     ),
     "a table's bytes, told with the scores": Planted(
-        _at(
-            "write_scores",
-            _summary(lambda c: c.home.json("table")["sha256"][:16]),
-            party="a",
-        ),
+        _summary("write_scores", lambda c: c.home.json("table")["sha256"][:16], party="a"),
         "rows permuted", kind="scoring, local",
     ),
     "a new row that others score": Planted(
-        _at("digest_ids", _summary(lambda c: str(whole_table(c)[-1, 0]))),
+        _summary("digest_ids", lambda c: str(whole_table(c)[-1, 0])),
         "rows permuted", "preprocess", "scoring, routed",
     ),
     "the first row of a lender": Planted(
-        _at("encode_rows", _summary(lambda c: str(whole_table(c)[0, 0])), party="lender_02"),
+        _summary("encode_rows", lambda c: str(whole_table(c)[0, 0]), party="lender_02"),
         "rows permuted", "boost", "horizontal learning",
     ),
 }  # fmt: skip

@@ -301,7 +301,6 @@ class Messages:
             round=name,
             rows=rows,
             answers=self._conversation.head,
-            discloses="",
             **content,
         )
         manifest, files = draft.seal(

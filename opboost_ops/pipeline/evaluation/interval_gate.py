@@ -26,12 +26,6 @@ from opboost_ops.pipeline.evaluation.gate import (
 from opboost_ops.pipeline.stage import Context
 from opboost_ops.pipeline.steps.materialise import model_file
 
-#: What leaves of an evaluation: curves and all other intervals stay at home.
-DISCLOSES = (
-    "metrics of the model, and by how much it is better than another, with an interval: functions "
-    "of the held-out rows and their labels"
-)
-
 #: Standard errors from the middle of a 95 % interval to its ends.
 _QUANTILE = 1.96
 

@@ -1,17 +1,15 @@
 """Ledger entries of disclosures without an artifact: models and summaries."""
 
 import hashlib
-from typing import Any
+from typing import Any, Literal
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.learning.federboost.sum_noise import SumNoise
+from opboost_ops.pipeline.protocol import EVERYBODY, STEPS
 from opboost_ops.pipeline.runner.publication import Publisher, experiment_of
 from opboost_ops.privacy.ledger.budgets import Budget, ModelCharge
 from opboost_ops.privacy.ledger.entries import LedgerEntry
-
-#: Anyone who reads Airflow's pages or a party's summaries.
-EVERYBODY = "everyone who sees the run"
 
 #: Who is told what has an epsilon of its own, and what it is.
 _MODEL = {
@@ -100,6 +98,32 @@ def _charge(party: Publisher, federation: Federation, run: str, **facts: Any) ->
     with open_state(party.site) as state:
         state.ledger.reserve([line], Budget(party.policy).models)
         state.ledger.commit(line.artifact)
+
+
+def announce_step(
+    party: Publisher,
+    federation: Federation,
+    run: str,
+    stage: str,
+    by: Literal["summary", "failure", "messages"],
+) -> bool:
+    """Write into the ledger what a step is declared to tell beside its artifacts.
+
+    Args:
+        party: Who runs it.
+        federation: The plan's.
+        run: The run's id.
+        stage: The step.
+        by: By what of it; see `protocol.Disclosure`.
+
+    Returns:
+        True if it tells anything.
+    """
+    told = [each for each in STEPS[stage].disclosures(federation, party.name) if each[0].by == by]
+    for disclosure, words in told:
+        name = f"{stage}_{disclosure.topic}" if disclosure.topic else stage
+        announce(party, federation, run, name, words, disclosure.receiver_in(federation))
+    return bool(told)
 
 
 def announce(

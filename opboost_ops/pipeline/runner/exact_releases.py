@@ -1,16 +1,15 @@
-"""Exact releases of a run, without an epsilon: sender, receiver, and what they disclose."""
+"""Exact releases of a run, without an epsilon: sender, receiver, and what they disclose.
+
+They follow from what the steps of a training run and the kinds of their artifacts declare.
+"""
+
+from collections.abc import Iterator
 
 from opboost_ops.config.federation import Federation
-from opboost_ops.pipeline.matching import disclosures
+from opboost_ops.exchange.kinds import disclosure, kinds_of
 from opboost_ops.pipeline.party import own_table
-from opboost_ops.pipeline.runner import mailboxes, runner
-from opboost_ops.pipeline.runner.disclosures import EVERYBODY
-from opboost_ops.pipeline.steps import (
-    announce_champion,
-    answer_routes,
-    request_routes,
-    request_splits,
-)
+from opboost_ops.pipeline.phases import steps
+from opboost_ops.pipeline.protocol import EVERYBODY, STEPS
 from opboost_ops.privacy import edge_charges
 
 #: Sender, receiver, and what is disclosed.
@@ -23,26 +22,26 @@ def exact_releases(federation: Federation) -> list[Exact]:
     Args:
         federation: As declared.
     """
-    if federation.learning == "horizontal":
-        return [
-            (party, to, discloses)
-            for party in federation.parties
-            for _, to, discloses in mailboxes.disclosures(party, federation)
-        ]
-    releases = list(disclosures(federation))
-    owner = federation.label_holder
+    return list(dict.fromkeys([*_before(federation), *_of_steps(federation)]))
+
+
+def _before(federation: Federation) -> Iterator[Exact]:
+    """Releases that no step makes: edges in the federation file, looks at the tables."""
     for party in federation.feature_holders:
         for name, feature in edge_charges.private_edges(federation, party).items():
-            words = edge_charges.edges_words(name, feature)
-            releases.append((party, edge_charges.EVERYBODY, words))
-        releases.append((owner, party, request_splits.DISCLOSES))
-        if "routed" in federation.scoring.modes:
-            releases.append((owner, party, request_routes.DISCLOSES))
-            releases.append((party, owner, answer_routes.DISCLOSES))
-    for party in federation.parties:
-        releases.append((party, EVERYBODY, runner.TABLE.discloses))
-        if federation.schedule.on_tables:
-            releases.append((party, EVERYBODY, own_table.DISCLOSES))
-    releases.append((owner, EVERYBODY, runner.COMMON_ROWS.discloses))
-    releases.append((owner, EVERYBODY, announce_champion.DISCLOSES))
-    return releases
+            yield party, edge_charges.EVERYBODY, edge_charges.edges_words(name, feature)
+    if federation.schedule.on_tables:
+        for party in federation.parties:
+            yield party, EVERYBODY, own_table.DISCLOSES
+
+
+def _of_steps(federation: Federation) -> Iterator[Exact]:
+    kinds = {kind.name: kind for kind in kinds_of(federation, "train")}
+    owner = federation.label_holder
+    for party, name in steps(federation, "train"):
+        for kind in (kinds[sent] for sent in STEPS[name].publishes if sent in kinds):
+            readers = (owner,) if kind.signer == "party" else federation.feature_holders
+            if words := disclosure(kind.name, federation):
+                yield from ((party, reader, words) for reader in readers)
+        for told, words in STEPS[name].disclosures(federation, party):
+            yield party, told.receiver_in(federation), words

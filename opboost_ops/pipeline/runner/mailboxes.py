@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from opboost_ops.config.columns import shared_columns
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.errors import ContractError, PolicyError
@@ -20,15 +19,16 @@ from opboost_ops.exchange.rounds.acceptance import Conversation
 from opboost_ops.exchange.rounds.mailbox import Mailbox
 from opboost_ops.exchange.rounds.protocol import Identity, Phase
 from opboost_ops.exchange.signing import Signer
+from opboost_ops.learning.federboost.declared import private_of, settings_of
 from opboost_ops.learning.federboost.private_federboost import noise_of
 from opboost_ops.learning.private import noise as model_noise
 from opboost_ops.learning.private.noise import fresh_key
 from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.phases import ROUNDS
-from opboost_ops.pipeline.runner.disclosures import announce, charge_sums
+from opboost_ops.pipeline.runner.disclosures import announce, announce_step, charge_sums
 from opboost_ops.pipeline.runner.publication import Publisher, experiment_of, standing
 from opboost_ops.pipeline.stage import Home
-from opboost_ops.pipeline.steps.boost import growth_of, patience_of, private_of, settings_of
+from opboost_ops.pipeline.steps.boost import patience_of
 from opboost_ops.privacy.ledger.query_counts import name_of
 from opboost_ops.tables.spill.files import whole_file
 
@@ -71,8 +71,7 @@ def open_mailbox(
         stands = standing(state, party, federation, run, "round_key", party.name, signer)
     key = keys.key
     seed = None if key is None else noise.run_seed(secret, federation.name, run, key)
-    for topic, receiver, discloses in disclosures(party.name, federation):
-        announce(party, federation, run, f"{ROUNDS}_{topic}", discloses, receiver)
+    announce_step(party, federation, run, ROUNDS, "messages")
     budget, draw = private_of(federation), None
     if budget is not None and key is not None:
         added = noise_of(settings_of(federation), budget)
@@ -167,55 +166,6 @@ def pinned_keys(me: str, policy: Policy, federation: Federation, own: str) -> di
             )
         keys[name] = receiver.signing_key
     return keys
-
-
-def disclosures(me: str, federation: Federation) -> list[tuple[str, str, str]]:
-    """Disclosures of a party in a training run, all exact, without any epsilon.
-
-    Args:
-        me: The party.
-        federation: As declared.
-
-    Returns:
-        By topic: its name, to whom, and what; nothing where sums have noise, and are charged.
-    """
-    if private_of(federation) is not None:
-        return []
-    settings, active = settings_of(federation), federation.label_holder
-    growth = growth_of(federation)
-    columns = len(shared_columns(federation))
-    model = (
-        "model",
-        "all parties",
-        f"ends of at most {settings.buckets} buckets for each of {columns} columns, which are "
-        "values that people have; and the model, with rows and sums of hessians of each node",
-    )
-    if me == active:
-        return [model]
-    nodes = 2**growth.depth - 1
-    counted = "labels" if settings.objective.task == "regression" else "rows of each class"
-    gaps_of = [column.name for column in shared_columns(federation) if column.keeps]
-    gaps = f"; and rows that miss {', '.join(gaps_of)}" if gaps_of else ""
-    lookup = max((domain.size - 1).bit_length() for domain in settings.domains)
-    return [
-        ("facts", active, f"over all parties: rows, and {counted}{gaps}"),
-        (
-            "lookup",
-            active,
-            f"over all parties: points of the distribution function of {columns} columns, at most "
-            f"{3 * settings.buckets} in each of {lookup} rounds",
-        ),
-        (
-            "histograms",
-            active,
-            "over all parties: rows and sums of gradients and hessians by bucket of each column, "
-            f"in nodes to which {active} counts {growth.least_node} rows or more, at most "
-            f"{settings.trees * settings.objective.trees * nodes} times; a bucket of few rows "
-            "tells their labels, and two runs that differ by one person tell this person's label "
-            "and the bucket of each of its values",
-        ),
-        model,
-    ]
 
 
 _FILE = "session.json"

@@ -86,7 +86,6 @@ def open_run(
         about=me,
         document=plan.document(),
         rows=len(plan.federation.parties),
-        discloses="nothing beyond the public federation file and the name of a model version",
     )
     begin, processor = time.perf_counter(), time.process_time()
     (published,) = publish(party, plan.federation, run, signer, (draft,))

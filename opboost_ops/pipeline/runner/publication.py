@@ -12,6 +12,7 @@ from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.audit import Action
 from opboost_ops.exchange.encryption import Envelope, all_keys
+from opboost_ops.exchange.kinds import disclosure
 from opboost_ops.exchange.manifest import Kind, Manifest, checkpoint_towards, receiver_of
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.exchange.signing import Signer
@@ -242,7 +243,8 @@ def _entries(
         of = {**shared, "artifact": name, "feature": feature, "discloses": words}
         yield LedgerEntry(**of, account="exact")
     if not draft.losses:
-        yield LedgerEntry(**shared, account="exact", discloses=draft.discloses)
+        words = draft.discloses or disclosure(draft.kind, federation)
+        yield LedgerEntry(**shared, account="exact", discloses=words)
 
 
 def experiment_of(party: Publisher) -> bool:

@@ -78,7 +78,7 @@ from opboost_ops.pipeline.phases import stages_of
 from opboost_ops.pipeline.protocol import STEPS
 from opboost_ops.pipeline.redaction import follows_opening
 from opboost_ops.pipeline.runner import facts, progress
-from opboost_ops.pipeline.runner.disclosures import announce, charge_model
+from opboost_ops.pipeline.runner.disclosures import announce_step, charge_model
 from opboost_ops.pipeline.runner.drawing import RunReleases
 from opboost_ops.pipeline.runner.mailboxes import close_mailbox, forget_session, open_mailbox
 from opboost_ops.pipeline.runner.publication import Published, Publisher, publish, signer_of
@@ -209,10 +209,10 @@ def _run_stage(
     begin, processor = time.perf_counter(), facts.processor()
     subject = subject_of(context, stage)
     if stage == subject.name:
-        announce(party, federation, run.run, subject.name, subject.discloses)
+        announce_step(party, federation, run.run, stage, "failure")
     failure: Exception | None = None
     try:
-        outcome, published = _execute(party, context, stage, stored, opened, signer)
+        outcome, published, told = _execute(party, context, stage, stored, opened, signer)
     except Exception as error:
         failure = redact_failure(context, stage, error)
         if failure is error:
@@ -242,8 +242,7 @@ def _run_stage(
         facts.tell(fact, party, federation, stage, sum(artifact.size for artifact in published))
     _LOG.info("%s at %s: done", stage, party.name)
     summary = {**outcome.summary, "published": redaction.digests(digests)}
-    entered = bool(outcome.discloses) or outcome.model is not None
-    public = redaction.redact(context, stage, summary, entered)
+    public = redaction.redact(context, stage, summary, told or outcome.model is not None)
     if public != summary:
         home.write_json(f"{redaction.FOLDER}/{stage}", summary)
     return public
@@ -256,8 +255,8 @@ def _execute(
     stored: progress.StoredProgress,
     opened: list[Mailbox],
     signer: Signer,
-) -> tuple[Outcome, list[Published]]:
-    """Run a stage, keep what it gives back, and publish it."""
+) -> tuple[Outcome, list[Published], bool]:
+    """Run a stage, keep what it gives back, publish it, and enter what its summary tells."""
     federation, run = context.federation, context.run
     try:
         with stored:
@@ -284,11 +283,10 @@ def _execute(
     require_not_stopped(party, federation, run, context.plan, context.home)
     assert {draft.kind for draft in outcome.drafts} <= {*STEPS[stage].publishes}, stage
     published = publish(party, federation, run, signer, outcome.drafts)
-    if outcome.discloses:
-        announce(party, federation, run, stage, outcome.discloses)
+    told = announce_step(party, federation, run, stage, "summary")
     if outcome.failure is not None:
         raise outcome.failure
-    return outcome, published
+    return outcome, published, told
 
 
 @dataclass(frozen=True)
@@ -296,26 +294,16 @@ class _Subject:
     """The subject of a stage's failures.
 
     Attributes:
-        name: Of the ledger's entry.
-        discloses: What the entry says.
+        name: Of the step whose declaration says what a failure tells.
         problem: The public message.
     """
 
     name: str
-    discloses: str
     problem: str
 
 
-TABLE = _Subject(
-    "check_table",
-    "whether this run could use the party's table, and if not, in which task it stopped",
-    "The table of {} cannot be used in this run.",
-)
-COMMON_ROWS = _Subject(
-    "open_rows",
-    "whether this run had enough usable common rows, and if not, in which task it stopped",
-    "This run does not have enough usable common rows at {}.",
-)
+TABLE = _Subject("check_table", "The table of {} cannot be used in this run.")
+COMMON_ROWS = _Subject("open_rows", "This run does not have enough usable common rows at {}.")
 
 
 def subject_of(context: Context, stage: str) -> _Subject:

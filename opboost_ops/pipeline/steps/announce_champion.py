@@ -3,8 +3,6 @@
 from opboost_ops.learning.registry.tracking import record_champion
 from opboost_ops.pipeline.stage import SKIP, Context, Outcome
 
-DISCLOSES = "whether the model of this run became the champion"
-
 
 def announce_champion(context: Context) -> Outcome:
     """Say whether the run's model is the champion; what it starts does not start otherwise."""
@@ -14,4 +12,4 @@ def announce_champion(context: Context) -> Outcome:
     summary = {"version": registered, "champion": champion == registered}
     if champion != registered:
         summary[SKIP] = "the gate rejected the model, and the champion is unchanged"
-    return Outcome(summary=summary, discloses=DISCLOSES)
+    return Outcome(summary=summary)

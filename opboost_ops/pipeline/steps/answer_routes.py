@@ -23,11 +23,6 @@ from opboost_ops.privacy.consent.compliance import require_consent, require_spli
 from opboost_ops.privacy.declarations import Declaration
 from opboost_ops.tables.spill.arrays import Scratch, slices
 
-DISCLOSES = (
-    "for every row that the label holder can open, on which side of these thresholds its value "
-    "lies, exactly: the domain value up to the thresholds"
-)
-
 
 def answer_routes(context: Context) -> Outcome:
     """Answer every comparison for every held-out or new row, sealed, never a row's path alone.
@@ -70,7 +65,7 @@ def answer_routes(context: Context) -> Outcome:
             _disclosure(context, declared[feature])
             for feature in sorted({columns[name].feature for name in requested})
         ),
-        discloses=DISCLOSES if answers else "nothing: the model uses no feature of this party",
+        discloses="" if answers else "nothing: the model uses no feature of this party",
     )
     return Outcome(drafts=(draft,), summary={"answered": len(answers)})
 

@@ -40,9 +40,6 @@ def answer_splits(context: Context) -> Outcome:
         rows=count,
         columns=request.manifest.columns,
         answers=request.digest,
-        discloses="the randomised domain values at the ranks that trees use, and ranks at the "
-        "thresholds of the version compared to; they follow from values that were already "
-        "randomised and charged",
     )
     return Outcome(drafts=(draft,), summary={"splits": count})
 

@@ -7,20 +7,14 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.config.columns import shared_columns
-from opboost_ops.config.faults.training import honest_of, sum_privacy_of
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.training import FederBoostTraining
 from opboost_ops.exchange.files import integers
 from opboost_ops.exchange.rounds.protocol import LOGGER, Round
 from opboost_ops.learning.federboost import federboost
-from opboost_ops.learning.federboost.federboost import Settings
-from opboost_ops.learning.federboost.histogram import Growth
+from opboost_ops.learning.federboost.declared import private_of, settings_of
 from opboost_ops.learning.federboost.histogram_text import ColumnText, text_of
-from opboost_ops.learning.federboost.objectives import Objective
 from opboost_ops.learning.federboost.private_federboost import (
     BATCH,
-    BUCKETS,
-    Private,
     learn_private,
     noise_of,
 )
@@ -114,53 +108,6 @@ def model_text(ensemble: federboost.Ensemble, federation: Federation) -> str:
         ColumnText(c.name, c.bounds, c.threshold, c.keeps) for c in shared_columns(federation)
     ]
     return text_of(ensemble, settings_of(federation).objective, columns)
-
-
-def settings_of(federation: Federation) -> Settings:
-    """The task of learning, and its settings.
-
-    Args:
-        federation: The plan's.
-    """
-    label, training = federation.label, federation.training
-    assert label is not None and isinstance(training, FederBoostTraining)
-    columns = shared_columns(federation)
-    return Settings(
-        objective=Objective(label.task, len(label.classes or ()), label.bounds),
-        domains=tuple(column.domain for column in columns),
-        trees=training.trees,
-        buckets=16 if training.private is None else BUCKETS,
-        growth=growth_of(federation),
-        keeps=tuple(column.keeps for column in columns),
-    )
-
-
-def private_of(federation: Federation) -> Private | None:
-    """The allowed cost of a session of noisy sums; None where sums are exact.
-
-    Args:
-        federation: The plan's.
-    """
-    declared = sum_privacy_of(federation)
-    if declared is None:
-        return None
-    return Private(declared.epsilon, declared.delta, honest_of(federation))
-
-
-def growth_of(federation: Federation) -> Growth:
-    """How trees grow.
-
-    Args:
-        federation: The plan's.
-    """
-    training = federation.training
-    assert isinstance(training, FederBoostTraining)
-    return Growth(
-        depth=training.depth,
-        learning_rate=training.learning_rate,
-        penalty=1.0,
-        least_node=20,
-    )
 
 
 def patience_of(federation: Federation) -> float:

@@ -11,7 +11,7 @@ from opboost_ops.exchange.sealed.parts import Sent, part_count
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.common_rows import DIGESTS, ORDER, binary, rising_ids
 from opboost_ops.pipeline.inputs.holdout import require_rows
-from opboost_ops.pipeline.matching import SHARES, Session, own_points, pair_keys, session_of
+from opboost_ops.pipeline.matching import Session, own_points, pair_keys, session_of
 from opboost_ops.pipeline.stage import Context, Outcome
 
 
@@ -70,5 +70,4 @@ def _shares(context: Context, session: Session) -> Draft:
         document=Layout(key, width, tuple(people), tuple(numbers)).document(),
         rows=session.rows,
         answers=context.plan,
-        discloses=SHARES,
     )

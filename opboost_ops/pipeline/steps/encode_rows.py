@@ -85,7 +85,6 @@ def _encoded(
             "features": len(facts["names"]),
             **({"rows": training.num_rows} if exact else {}),
         },
-        discloses="how many rows this party trains on" if exact else "",
     )
 
 

@@ -1,26 +1,22 @@
 """Arrow: the common model and a party's own held-out rows -> metrics, which stay its own."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from opboost_ops.exchange.rounds.protocol import Alone
 from opboost_ops.learning import metrics
 from opboost_ops.learning.boosters.trainer import predict
 from opboost_ops.learning.federboost import federboost
+from opboost_ops.learning.federboost.declared import settings_of
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pipeline.evaluation.baseline import Baseline
 from opboost_ops.pipeline.evaluation.gate import comparable_reference
 from opboost_ops.pipeline.evaluation.held_out import judge
-from opboost_ops.pipeline.evaluation.interval_gate import DISCLOSES, reference_of
+from opboost_ops.pipeline.evaluation.interval_gate import reference_of
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.assemble import LABEL, frame_of
-from opboost_ops.pipeline.steps.boost import model_text, rows_of, settings_of
+from opboost_ops.pipeline.steps.boost import model_text, rows_of
 from opboost_ops.pipeline.steps.check_model import checked_prediction
 from opboost_ops.pipeline.steps.materialise import materialised_model
-
-#: What a private model's metrics say where they have no noise.
-_EXACT = "metrics of the model: exact functions of this party's held-out rows and their labels"
 
 
 def evaluate_own(context: Context) -> Outcome:
@@ -36,7 +32,7 @@ def evaluate_own(context: Context) -> Outcome:
     reference = None
     if text is not None:
         reference = prediction if text == model else predict(text, matrix)
-    outcome = judge(
+    return judge(
         context,
         facts,
         np.asarray(holdout.column(LABEL).to_numpy()),
@@ -46,8 +42,6 @@ def evaluate_own(context: Context) -> Outcome:
         version,
         lambda: Baseline(_alone(context, matrix), {}),
     )
-    exact = DISCLOSES if context.federation.training.private is None else _EXACT
-    return replace(outcome, discloses="" if outcome.model else exact)
 
 
 def _alone(context: Context, matrix: np.ndarray) -> np.ndarray:

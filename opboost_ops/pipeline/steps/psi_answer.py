@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from opboost_ops.exchange.artifact import Artifact, Draft
+from opboost_ops.exchange.kinds import disclosure
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.sealed import month_keys, oprf
@@ -13,7 +14,7 @@ from opboost_ops.exchange.sealed.curve import POINT
 from opboost_ops.exchange.sealed.engine import BLOCK
 from opboost_ops.exchange.sealed.parts import Sent
 from opboost_ops.exchange.store.places import require_room
-from opboost_ops.pipeline.matching import answered, session_of
+from opboost_ops.pipeline.matching import session_of
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.privacy.consent.compliance import require_consent, require_queries_allowed
 from opboost_ops.privacy.ledger.query_counts import QueryCount, Question
@@ -62,7 +63,7 @@ def psi_answer(context: Context) -> Outcome:
         entries=sent,
         rows=count,
         answers=query.digest,
-        discloses=f"{answered(federation)}. {count_words}",
+        discloses=f"{disclosure('psi_answer', federation)}. {count_words}",
     )
     return Outcome(drafts=(draft,), summary={"rows": count})
 

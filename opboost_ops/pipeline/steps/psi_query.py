@@ -8,7 +8,7 @@ from opboost_ops.exchange.files import narrow_integers, smallest_integers
 from opboost_ops.exchange.sealed import oprf
 from opboost_ops.exchange.sealed.curve import POINT
 from opboost_ops.exchange.sealed.parts import Sent, part_count
-from opboost_ops.pipeline.matching import QUERY, Session, session_of
+from opboost_ops.pipeline.matching import Session, session_of
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.tables.spill.arrays import release_memory
 
@@ -54,7 +54,6 @@ def psi_query(context: Context) -> Outcome:
                 entries=sent,
                 rows=len(rows) - 1,
                 answers=context.plan,
-                discloses=QUERY,
             )
         )
     session.forget_blocks()

@@ -6,6 +6,7 @@ import logging
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.learning.boosters.trainer import model_of
+from opboost_ops.learning.federboost.declared import private_of, settings_of
 from opboost_ops.learning.federboost.private_federboost import noise_of
 from opboost_ops.learning.federboost.sum_noise import SumNoise
 from opboost_ops.learning.private import noisy_leaves
@@ -25,7 +26,6 @@ from opboost_ops.pipeline.home import fingerprint, importance_cache, software
 from opboost_ops.pipeline.redaction import WORDS
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.assemble import frame_of
-from opboost_ops.pipeline.steps.boost import private_of, settings_of
 from opboost_ops.pipeline.steps.materialise import materialised_model, model_file
 from opboost_ops.pipeline.steps.train import parameters_of
 from opboost_ops.privacy.ledger.budgets import more_such
@@ -91,9 +91,6 @@ def register(context: Context) -> Outcome:
     return Outcome(
         documents={"registered": {"version": context.run}},
         summary={"version": context.run, "champion": champion, "why": decision["why"]},
-        discloses=""
-        if noisy
-        else "whether the model became champion, a function of the held-out rows",
     )
 
 

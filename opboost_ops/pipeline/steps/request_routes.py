@@ -10,8 +10,6 @@ from opboost_ops.pipeline.steps.checks import bounds_of
 from opboost_ops.pipeline.steps.materialise import materialised_model
 from opboost_ops.pipeline.steps.request_splits import by_holder
 
-DISCLOSES = "at which values of each feature the trees split (structure of the labels)"
-
 
 def request_routes(context: Context) -> Outcome:
     """Ask each feature holder for every comparison of its features.
@@ -51,7 +49,6 @@ def request_routes(context: Context) -> Outcome:
                 answers=context.manifest("split_values", party).digest
                 if context.purpose == "train"
                 else context.plan,
-                discloses=DISCLOSES,
             )
         )
     return Outcome(drafts=tuple(drafts), summary={"thresholds": redaction.counts(counts)})

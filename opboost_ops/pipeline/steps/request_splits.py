@@ -14,15 +14,6 @@ from opboost_ops.pipeline.steps.train import partial_model
 
 T = TypeVar("T")
 
-DISCLOSES = "at which ranks of each feature the trees split (structure of the labels)"
-#: Of trees whose parameters were looked for: of all trials, one model asks.
-OF_WINNER = (
-    "at which ranks of each feature the trees of the tuning's winner split (structure of the "
-    "labels, and of which parameters won); no other trial asked for anything"
-)
-#: Of DPBoost's trees.
-COVERED = "at which codes of each feature the trees split; it follows from the model, charged apart"
-
 
 def request_splits(context: Context) -> Outcome:
     """Ask each feature holder for the values of the splits on its features.
@@ -35,10 +26,6 @@ def request_splits(context: Context) -> Outcome:
     compared = reference_thresholds(context)
     drafts = []
     counts: dict[str, int] = {}
-    training = context.federation.training
-    discloses = COVERED if training.private is not None else DISCLOSES
-    if training.tuning is not None:
-        discloses = OF_WINNER
     for party in context.federation.feature_holders:
         splits, thresholds = used[party], compared[party]
         counts[party] = sum(len(ranks) for ranks in splits.values())
@@ -52,7 +39,6 @@ def request_splits(context: Context) -> Outcome:
                 rows=counts[party] + more,
                 columns=tuple(names),
                 answers=context.manifest("ranks", party).digest,
-                discloses=discloses,
             )
         )
     return Outcome(drafts=tuple(drafts), summary={"splits": redaction.counts(counts)})

@@ -14,7 +14,7 @@ from opboost_ops.exchange.sealed.parts import Sent, part_count
 from opboost_ops.exchange.sealed.sealing import Rows
 from opboost_ops.exchange.store.places import require_room
 from opboost_ops.mechanisms.noise import keyed_by
-from opboost_ops.pipeline.matching import Session, own_points, pair_keys, sealed, session_of
+from opboost_ops.pipeline.matching import Session, own_points, pair_keys, session_of
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.desensitize import RECORDED
 from opboost_ops.privacy.consent.compliance import require_consent
@@ -51,7 +51,6 @@ def seal(context: Context) -> Outcome:
         losses=column_losses(columns),
         answers=context.plan,
         releases=context.home.json(RECORDED),
-        discloses=sealed(context.federation),
     )
     return Outcome(drafts=(draft,), summary={"rows": session.rows})
 

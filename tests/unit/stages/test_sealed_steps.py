@@ -13,7 +13,6 @@ import pytest
 from opboost_ops.errors import ContractError, OpBoostError
 from opboost_ops.exchange.rejection import Reason, Rejected
 from opboost_ops.exchange.sealed import curve, month_keys, oprf, parts
-from opboost_ops.pipeline.runner.runner import COMMON_ROWS
 from tests.federation import FIRST_RUN, Workspace
 from tests.party_state import entries_of
 from tests.unit.stages.test_whole_runs import NAME, dataset
@@ -241,8 +240,7 @@ def test_a_run_about_too_few_common_people_trains_nothing(made: Made) -> None:
     assert isinstance(error, ContractError)
     assert "requires 501 common people" in str(error)
     assert "split_request/b0" not in workspace.published()
-    told = [release.discloses for release in entries_of(workspace, "a")]
-    assert told.count(COMMON_ROWS.discloses) == 1
+    assert [entry.kind for entry in entries_of(workspace, "a")].count("open_rows") == 1
 
 
 def test_the_ledgers_say_exactly_who_learns_what(made: Made) -> None:

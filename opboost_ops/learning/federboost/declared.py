@@ -1,0 +1,87 @@
+"""The settings of horizontal learning as a federation declares them, and what its sums disclose."""
+
+from opboost_ops.config.columns import shared_columns
+from opboost_ops.config.faults.training import honest_of, sum_privacy_of
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.training import FederBoostTraining
+from opboost_ops.learning.federboost.federboost import Settings
+from opboost_ops.learning.federboost.histogram import Growth
+from opboost_ops.learning.federboost.objectives import Objective
+from opboost_ops.learning.federboost.private_federboost import BUCKETS, Private
+
+
+def settings_of(federation: Federation) -> Settings:
+    """The task of learning, and its settings.
+
+    Args:
+        federation: The plan's.
+    """
+    label, training = federation.label, federation.training
+    assert label is not None and isinstance(training, FederBoostTraining)
+    columns = shared_columns(federation)
+    return Settings(
+        objective=Objective(label.task, len(label.classes or ()), label.bounds),
+        domains=tuple(column.domain for column in columns),
+        trees=training.trees,
+        buckets=16 if training.private is None else BUCKETS,
+        growth=growth_of(federation),
+        keeps=tuple(column.keeps for column in columns),
+    )
+
+
+def private_of(federation: Federation) -> Private | None:
+    """The allowed cost of a session of noisy sums; None where sums are exact.
+
+    Args:
+        federation: The plan's.
+    """
+    declared = sum_privacy_of(federation)
+    if declared is None:
+        return None
+    return Private(declared.epsilon, declared.delta, honest_of(federation))
+
+
+def growth_of(federation: Federation) -> Growth:
+    """How trees grow.
+
+    Args:
+        federation: The plan's.
+    """
+    training = federation.training
+    assert isinstance(training, FederBoostTraining)
+    return Growth(
+        depth=training.depth,
+        learning_rate=training.learning_rate,
+        penalty=1.0,
+        least_node=20,
+    )
+
+
+def disclosures(federation: Federation) -> dict[str, str]:
+    """What the messages of a training tell exactly, by topic; nothing where sums have noise.
+
+    Args:
+        federation: As declared.
+    """
+    if private_of(federation) is not None:
+        return {}
+    settings, active = settings_of(federation), federation.label_holder
+    columns, growth = shared_columns(federation), settings.growth
+    nodes = 2**growth.depth - 1
+    counted = "labels" if settings.objective.task == "regression" else "rows of each class"
+    gaps_of = [column.name for column in columns if column.keeps]
+    gaps = f"; and rows that miss {', '.join(gaps_of)}" if gaps_of else ""
+    lookup = max((domain.size - 1).bit_length() for domain in settings.domains)
+    return {
+        "facts": f"over all parties: rows, and {counted}{gaps}",
+        "lookup": f"over all parties: points of the distribution function of {len(columns)} "
+        f"columns, at most {3 * settings.buckets} in each of {lookup} rounds",
+        "histograms": "over all parties: rows and sums of gradients and hessians by bucket of each "
+        f"column, in nodes to which {active} counts {growth.least_node} rows or more, at most "
+        f"{settings.trees * settings.objective.trees * nodes} times; a bucket of few rows tells "
+        "their labels, and two runs that differ by one person tell this person's label and the "
+        "bucket of each of its values",
+        "model": f"ends of at most {settings.buckets} buckets for each of {len(columns)} columns, "
+        "which are values that people have; and the model, with rows and sums of hessians of each "
+        "node",
+    }
