@@ -16,7 +16,7 @@ import json
 import re
 import tokenize
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +129,11 @@ def structure(package: Path) -> dict[str, int]:
 def places_to_add_a_step(package: Path) -> list[str]:
     """List the files that list steps of the protocol, or kinds of the artifacts that steps publish.
 
-    A list is a statement at the top of a module, also a function, that names two or more of them as
-    text, or at the top as functions. The files in which steps are defined do not count.
+    A list names two or more of them: a value at the top of a module; or within a function or class
+    the entries of a tuple, list or set, the keys of a dictionary, or all that values are compared
+    to. A function that reads, sends or calls a step or kind by its name does so for its own job,
+    and need not change when another is added: it does not count. Nor do the files in which steps
+    are defined.
     """
     from typing import get_args
 
@@ -141,14 +144,24 @@ def places_to_add_a_step(package: Path) -> list[str]:
     own = {step.__module__ for step in STAGES.values()}
 
     def lists(statement: ast.stmt) -> bool:
-        top = isinstance(statement, ast.Assign | ast.AnnAssign)
-        named = set()
+        if isinstance(statement, ast.Assign | ast.AnnAssign):
+            nodes = list(ast.walk(statement))
+            variables = {node.id for node in nodes if isinstance(node, ast.Name)}
+            return len((_texts(nodes) | variables) & names) > 1
+        compared: list[ast.AST] = []
         for node in ast.walk(statement):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                named.add(node.value)
-            elif top and isinstance(node, ast.Name):
-                named.add(node.id)
-        return len(named & names) > 1
+            entries: list[Any] = []
+            if isinstance(node, ast.Tuple | ast.List | ast.Set):
+                entries = node.elts
+            elif isinstance(node, ast.Dict):
+                entries = node.keys
+            elif isinstance(node, ast.Compare):
+                compared += [node.left, *node.comparators]
+            elif isinstance(node, ast.MatchValue):
+                compared.append(node.value)
+            if len(_texts(entries) & names) > 1:
+                return True
+        return len(_texts(compared) & names) > 1
 
     return [
         str(path.relative_to(package))
@@ -156,6 +169,12 @@ def places_to_add_a_step(package: Path) -> list[str]:
         if _module_name(path, package) not in own
         and any(map(lists, ast.parse(path.read_text(encoding="utf-8")).body))
     ]
+
+
+def _texts(nodes: Iterable[ast.AST]) -> set[str]:
+    """Texts among nodes."""
+    values = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    return {value for value in values if isinstance(value, str)}
 
 
 def words(package: Path) -> dict[str, int]:

@@ -137,6 +137,9 @@ class Step:
         reads: Kinds of artifact that it uses.
         publishes: Kinds of artifact that it sends.
         discloses: What it tells exactly beside these artifacts.
+        charges: What it charges where training is private.
+        approval: What a person of the party may have to approve before, with ``{federation}`` and
+            ``{receiver}``; an own release is asked about by what it opens.
         checks: How the names of the data-quality checks begin that it makes.
         emits: The asset that its task emits.
         module: Of the function, where its name is another one.
@@ -149,6 +152,8 @@ class Step:
     reads: tuple[str, ...] = ()
     publishes: tuple[str, ...] = ()
     discloses: tuple[Disclosure, ...] = ()
+    charges: Literal["", "model", "metrics"] = ""
+    approval: str = ""
     checks: tuple[str, ...] = ()
     emits: Literal["", "champion", "scores"] = ""
     module: str = ""
@@ -402,7 +407,7 @@ _STEPS = (
         checks=("training_frame",),
         module="checks",
     ),
-    Step("train", "Trains on ranks.", tasks=("train.train",)),
+    Step("train", "Trains on ranks.", tasks=("train.train",), charges="model"),
     # Apart, since rounds that were broken off are tried again.
     Step(
         "encode_rows",
@@ -424,6 +429,8 @@ _STEPS = (
             ),
             Disclosure(_sums("model"), "messages", "model", "all parties"),
         ),
+        charges="model",
+        approval="training of {federation} together with others",
     ),
     Step(
         "request_splits",
@@ -466,18 +473,21 @@ _STEPS = (
         runs=ROUTED,
         reads=("route_request",),
         publishes=("routes",),
+        approval="routed answer of {federation} to {receiver}",
     ),
     Step(
         "evaluate",
         "Evaluates the model on held-out rows; every metric names its mode.",
         tasks=("publish.register", "register.register"),
         reads=("routes",),
+        charges="metrics",
     ),
     Step(
         "evaluate_own",
         "Evaluates the common model on this party's own held-out rows.",
         tasks=("learn.register",),
         discloses=(Disclosure(_metrics),),
+        charges="metrics",
     ),
     Step(
         "register",

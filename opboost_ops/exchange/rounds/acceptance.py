@@ -24,6 +24,7 @@ from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.contents import Decrypt, listed_sizes, opened
 from opboost_ops.exchange.encryption import Envelope, PrivateKey
+from opboost_ops.exchange.kinds import KINDS
 from opboost_ops.exchange.manifest import (
     MANIFEST,
     SIGNATURE,
@@ -309,7 +310,7 @@ class Messages:
             self._run,
             self._me.party,
             self._me.experiment,
-            self._envelope if kind == "masked" else None,
+            self._envelope if KINDS[kind].reader == "label_holder" else None,
             self._me.standing if kind == "round_key" else None,
         )
         self._store.put_once(manifest.reference, files, durable=durable)

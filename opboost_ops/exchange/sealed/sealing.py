@@ -124,8 +124,7 @@ class Rows:
         self._first: list[int] = []
         sizes = []
         for column in columns:
-            if kind == "routes":
-                assert thresholds is not None
+            if thresholds is not None:
                 self._first.append(0)
                 sizes.append(len(thresholds[column.name]) + 1)
                 continue

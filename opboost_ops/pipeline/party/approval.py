@@ -19,14 +19,15 @@ from opboost_ops.errors import ApprovalError, ConfigError, PolicyError
 from opboost_ops.exchange.audit import Action, Entry
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.pipeline.home import Home
-from opboost_ops.pipeline.phases import ROUNDS
+from opboost_ops.pipeline.protocol import STEPS
 from opboost_ops.pipeline.runner.disclosures import announce
 from opboost_ops.pipeline.runner.drawing import choices
 from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.privacy.ledger.entries import LedgerEntry
 
-#: The stages that release something of a party's rows: draws, exact comparisons, masked sums.
-_DRAWS, _ROUTES = "desensitize", "answer_routes"
+#: The step that draws what a release opens, and the one that may answer of values of the day.
+_DRAWS = "desensitize"
+_ROUTES = "answer_routes"
 
 #: Where a run's home keeps what was approved, or needs no approval: nothing is asked twice.
 _PASSED = "approved"
@@ -227,23 +228,14 @@ def reasons_for(
         reasons.append(f"a release of {', '.join(opens)} to {receiver} opens and is charged")
     # Pinned integers are disclosed once a release, which is asked about when it opens.
     daily = any(rule.routed == "every_run" for rule in policy.features.values())
-    kinds = {
-        _ROUTES: (
-            any(e.kind == "routes" for e in earlier),
-            every and daily,
-            f"routed answer of {federation.name} to {receiver}",
-        ),
-        ROUNDS: (
-            any(e.kind.startswith(f"{ROUNDS}_") for e in earlier),
-            every,
-            f"training of {federation.name} together with others",
-        ),
-    }
-    return reasons + [
-        f"it is {'another' if repeated else 'the first'} {words}"
-        for stage, (repeated, asks_again, words) in kinds.items()
-        if stage in stages and (asks_again or not repeated)
-    ]
+    for step in (STEPS[stage] for stage in stages if STEPS[stage].approval):
+        repeated = any(
+            e.kind in step.publishes or e.kind.startswith(f"{step.name}_") for e in earlier
+        )
+        if not repeated or (every and (step.name != _ROUTES or daily)):
+            words = step.approval.format(federation=federation.name, receiver=receiver)
+            reasons.append(f"it is {'another' if repeated else 'the first'} {words}")
+    return reasons
 
 
 def waiting(site: Site, run: str) -> list[tuple[Entry, Entry | None]]:

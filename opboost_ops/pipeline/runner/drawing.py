@@ -12,7 +12,8 @@ import numpy as np
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.exchange.party_state import PartyState, open_state
-from opboost_ops.pipeline.phases import ROUNDS, stages_of
+from opboost_ops.pipeline.phases import stages_of
+from opboost_ops.pipeline.protocol import STEPS
 from opboost_ops.pipeline.runner.publication import SEEDED, Publisher, experiment_of
 from opboost_ops.pipeline.steps.register import sum_noise_of
 from opboost_ops.privacy.declarations import declarations
@@ -122,9 +123,10 @@ def _model_entries(
     private = federation.training.private
     if private is None:
         return
-    if {ROUNDS, "train"} & set(stages) and (cost := model_cost(federation)) is not None:
+    charges = {STEPS[stage].charges for stage in stages}
+    if "model" in charges and (cost := model_cost(federation)) is not None:
         yield LedgerEntry(**facts, **cost, kind="model", account="model")
-    if {"evaluate", "evaluate_own"} & set(stages) and private.metrics_epsilon is not None:
+    if "metrics" in charges and private.metrics_epsilon is not None:
         yield LedgerEntry(**facts, kind="metrics", account="model", epsilon=private.metrics_epsilon)
 
 
