@@ -15,7 +15,7 @@ from opboost_ops.learning.metrics import evaluate
 from opboost_ops.learning.registry.importance import RawColumn, raw_columns
 from opboost_ops.learning.registry.registry import federation_in, model_in
 from opboost_ops.pipeline.inputs import raw_table
-from opboost_ops.pipeline.steps.assemble import model_column
+from opboost_ops.pipeline.steps.assemble import model_columns as run_columns
 from opboost_ops.tables.raw_values import declared_series
 
 
@@ -152,7 +152,7 @@ class Model:
             for party in self._federation.feature_holders
             if self._federation.keeps_all
         }
-        columns = [_model_values(c, sources[c.source], absent.get(c.party)) for c in self._columns]
+        columns = [*run_columns(self._columns, sources, absent).values()]
         return np.column_stack(columns) if columns else np.empty((frame.height, 0))
 
     def predict_proba(self, frame: Any) -> np.ndarray:
@@ -241,20 +241,3 @@ def _column(frame: pl.DataFrame, name: str, every: tuple[str, ...]) -> pl.Series
 
 def _party(source: str) -> str:
     return source.partition(".")[0]
-
-
-def _model_values(
-    column: RawColumn, raw: pl.Series, absent: np.ndarray | None = None
-) -> np.ndarray:
-    """Return one model column from its raw column; NaN for people whom the party does not have."""
-    if absent is not None:
-        values = np.full(len(raw), np.nan)
-        values[~absent] = _model_values(column, raw.filter(pl.Series(~absent)))
-        return values
-    released = column.made in ("integer", "bit")
-    if released and not np.isfinite(raw_table.numbers(raw, column.declared)).all():
-        raise ContractError(
-            f"{raw.name} has missing or infinite values, and its declaration has no fill.",
-            "Drop these rows.",
-        )
-    return model_column(column, raw)

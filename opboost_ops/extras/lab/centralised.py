@@ -25,7 +25,7 @@ from opboost_ops.pipeline.evaluation.tuning_search import with_tuned
 from opboost_ops.pipeline.inputs.raw_blocks import whole_table
 from opboost_ops.pipeline.runner.facts import read_artifact
 from opboost_ops.pipeline.stage import Context, Home
-from opboost_ops.pipeline.steps.assemble import encode_label, frame_of, model_column
+from opboost_ops.pipeline.steps.assemble import encode_label, frame_of, model_columns
 from opboost_ops.pipeline.steps.train import parameters_of
 
 
@@ -97,9 +97,10 @@ def _joined(
     }
     label = federation.parties[owner].label
     assert label is not None
-    raw, clear = [], []
-    for column in raw_columns(federation, facts):
-        values = rows[column.party].get_column(column.feature)
-        raw.append(model_column(column, values, encoded=False))
-        clear.append(model_column(column, values))
-    return order.get_column(label.column), np.column_stack(raw), np.column_stack(clear)
+    columns = raw_columns(federation, facts)
+    values = {c.source: rows[c.party].get_column(c.feature) for c in columns}
+    raw, clear = (
+        np.column_stack([*model_columns(columns, values, encoded=encoded).values()])
+        for encoded in (False, True)
+    )
+    return order.get_column(label.column), raw, clear

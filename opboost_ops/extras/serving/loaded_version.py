@@ -1,6 +1,5 @@
 """A model version in use, and all that its scores follow from: read once, never changed."""
 
-import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -20,12 +19,10 @@ from opboost_ops.exchange.audit import Entry
 from opboost_ops.extras.serving import rows as given
 from opboost_ops.extras.serving.releases import Releases, Run
 from opboost_ops.extras.serving.rows import STATES
-from opboost_ops.learning.boosters.trainer import model_of, predict
 from opboost_ops.learning.metrics import Task
-from opboost_ops.learning.registry.registry import model_in
 from opboost_ops.learning.splits import comparisons
 from opboost_ops.pipeline.evaluation.held_out import COVERAGE, group_codes, group_names
-from opboost_ops.pipeline.evaluation.scores import reason_columns, score_columns
+from opboost_ops.pipeline.evaluation.scores import RowScorer
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.other_columns import local_columns, needed_elsewhere
 from opboost_ops.pipeline.steps.assemble import own_columns
@@ -86,18 +83,15 @@ class LoadedVersion:
         runs: Iterable[Run],
     ) -> None:
         self.version, self.federation = version, federation
-        self._facts: dict[str, Any] = json.loads(files["columns.json"])
-        mode = federation.scoring.mode
-        self._fitted: dict[str, Any] = json.loads(files.get("scoring.json", b"{}")).get(mode, {})
-        self._text = model_in(files)
-        self._used = set(model_of(self._text).numeric_splits())
+        self._scorer = RowScorer.of(files, federation)
+        self._used = self._scorer.used()
         self._rules, self._left, self._forgotten = rules, left, forgotten
         self.own_features = own = federation.parties[federation.label_holder].features
         columns = {party: columns_of(federation, party) for party in federation.feature_holders}
         self._columns = {p: [f"{p}.{c.name}" for c in some] for p, some in columns.items()}
         elsewhere: list[str] = []
         self.releases: Releases | None = None
-        if mode == "local":
+        if federation.scoring.mode == "local":
             for party, features in needed_elsewhere(federation, self._used).items():
                 elsewhere += [f"{party}.{feature}" for feature in features]
         else:
@@ -106,7 +100,7 @@ class LoadedVersion:
                 for party, some in columns.items()
                 for column in some
             }
-            thresholds = comparisons(self._text, bounds)
+            thresholds = comparisons(self._scorer.text, bounds)
             self.releases = Releases(site, federation, version, thresholds, received, runs)
             self._fallback = fallback(federation)
             # LightGBM would read what nothing stands for as a value below the domain.
@@ -127,7 +121,7 @@ class LoadedVersion:
     @property
     def task(self) -> Task:
         """The learning task."""
-        task: Task = self._facts["task"]
+        task: Task = self._scorer.facts["task"]
         return task
 
     def frame(self, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
@@ -177,8 +171,8 @@ class LoadedVersion:
             given.require_values(frame.get_column(name), feature)
         scored = Scored(frame.height)
         scored.rows = frame
-        columns = own_columns(self.federation, frame, self._facts["categories"])
-        for full in self._facts["categories"]:
+        columns = own_columns(self.federation, frame, self._scorer.facts["categories"])
+        for full in self._scorer.facts["categories"]:
             name = full.partition(".")[2]
             if (gaps := np.isnan(columns[full])).any():
                 scored.unseen[name] = gaps & ~raw_table.missing(frame.get_column(name))
@@ -190,18 +184,11 @@ class LoadedVersion:
             columns |= local_columns(self.federation, frame, self._used, frame.height)
         else:
             columns |= self._others(ids, scored)
-        matrix = np.empty((frame.height, len(self._facts["names"])), order="F")
-        for i, name in enumerate(self._facts["names"]):
-            matrix[:, i] = columns[name]
-        prediction = predict(self._text, matrix)
-        scoring = self.federation.scoring
-        output = score_columns(self._facts, self._fitted, scoring, prediction)
+        more = {}
         if scored.used and self.federation.keeps_all:
             having = np.sum([*scored.used.values()], axis=0)
-            output[COVERAGE] = group_names(group_codes(having, len(scored.used)))
-        if reasons:
-            names = self._facts["names"]
-            output |= reason_columns(self.federation, names, self._text, matrix, reasons)
+            more[COVERAGE] = group_names(group_codes(having, len(scored.used)))
+        output = self._scorer.score(columns, frame.height, reasons, **more)
         scored.table = pa.table(output)
         return scored
 

@@ -81,7 +81,7 @@ def _shared(federation: Federation) -> Iterator[RawColumn]:
 
 
 def _of_parties(federation: Federation, categories: Mapping[str, list[str]]) -> Iterator[RawColumn]:
-    owner, domain = federation.label_holder, federation.domain.to_domain()
+    owner = federation.label_holder
     for name, feature in federation.parties[owner].features.items():
         full = f"{owner}.{name}"
         if feature.type == "nominal":
@@ -89,6 +89,16 @@ def _of_parties(federation: Federation, categories: Mapping[str, list[str]]) -> 
             yield RawColumn(full, owner, name, feature, "code", categories=values)
         else:
             yield RawColumn(full, owner, name, feature, "number")
+    yield from released_columns(federation)
+
+
+def released_columns(federation: Federation) -> Iterator[RawColumn]:
+    """The columns of feature holders that a model may know, in the order of the federation.
+
+    Args:
+        federation: As declared.
+    """
+    domain = federation.domain.to_domain()
     for party in federation.feature_holders:
         for column in columns_of(federation, party):
             feature = federation.parties[party].features[column.feature]

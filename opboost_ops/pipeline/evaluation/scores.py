@@ -7,6 +7,7 @@ each is whole or not at all, so that one that is tried again replaces the same.
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -20,9 +21,9 @@ from opboost_ops.config.source import S3, Sink
 from opboost_ops.config.training import Scoring
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.learning import calibration, metrics
-from opboost_ops.learning.boosters.trainer import explained
+from opboost_ops.learning.boosters.trainer import explained, model_of, predict
 from opboost_ops.learning.registry.importance import columns_by_feature
-from opboost_ops.learning.registry.registry import Groups, write_groups
+from opboost_ops.learning.registry.registry import Groups, model_in, write_groups
 from opboost_ops.reports.display.tables import plain_texts
 from opboost_ops.tables.database import engine_of
 from opboost_ops.tables.files import S3Bucket
@@ -68,6 +69,66 @@ def warn_untrained(facts: Mapping[str, Any], fitted: Mapping[str, Any], scoring:
                 "follow what it was trained with. Train a new version.",
                 key,
             )
+
+
+@dataclass(frozen=True)
+class RowScorer:
+    """A version as it scores rows, of a batch and single ones alike.
+
+    Attributes:
+        federation: As the rows are scored.
+        facts: What the version knows of its columns: ``names``, ``task`` and ``classes``.
+        fitted: The version's own `scoring.json`, in the mode of scoring.
+        text: The model.
+    """
+
+    federation: Federation
+    facts: Mapping[str, Any]
+    fitted: Mapping[str, Any]
+    text: str
+
+    @classmethod
+    def of(cls, files: Mapping[str, bytes], federation: Federation) -> "RowScorer":
+        """Read a version.
+
+        Args:
+            files: The version's.
+            federation: As the rows are scored.
+
+        Raises:
+            ContractError: The model is damaged.
+        """
+        fitted = json.loads(files.get("scoring.json", b"{}"))
+        facts, mode = json.loads(files["columns.json"]), federation.scoring.mode
+        return cls(federation, facts, fitted.get(mode, {}), model_in(files))
+
+    def used(self) -> set[str]:
+        """Full names of the columns on which the model splits by a threshold."""
+        return set(model_of(self.text).numeric_splits())
+
+    def score(
+        self, columns: dict[str, np.ndarray], rows: int, reasons: int = 0, **more: pa.Array
+    ) -> dict[str, pa.Array]:
+        """Score rows.
+
+        Args:
+            columns: The model's, by full name, shape (rows,) each; removed as they are used.
+            rows: How many.
+            reasons: How many features are named beside each score.
+            more: Columns between scores and reasons.
+
+        Returns:
+            Those of `score_columns`, the others, and those of `reason_columns`.
+        """
+        names = self.facts["names"]
+        matrix = np.empty((rows, len(names)), dtype=np.float64, order="F")
+        for i, name in enumerate(names):
+            matrix[:, i] = columns.pop(name)
+        prediction = predict(self.text, matrix)
+        scores = score_columns(self.facts, self.fitted, self.federation.scoring, prediction) | more
+        if reasons:
+            scores |= reason_columns(self.federation, names, self.text, matrix, reasons)
+        return scores
 
 
 def score_columns(

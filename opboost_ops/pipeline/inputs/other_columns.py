@@ -8,12 +8,13 @@ import pyarrow as pa
 
 from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.federation import Federation, ScoringMode
-from opboost_ops.exchange.files import integers
 from opboost_ops.learning import splits
+from opboost_ops.learning.registry.importance import released_columns
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.raw_blocks import whole_table
 from opboost_ops.pipeline.inputs.raw_table import domain_integers
 from opboost_ops.pipeline.stage import Context
+from opboost_ops.pipeline.steps.assemble import model_columns
 from opboost_ops.pipeline.steps.open_rows import (
     members_table,
     open_tables,
@@ -151,7 +152,8 @@ def local_table(context: Context, party: str, features: Sequence[str]) -> pa.Tab
         ContractError: The table lacks a column, or holds it otherwise than declared.
     """
     raw = whole_table(context, [f"{party}.{name}" for name in features], _WHY)
-    return _integers(context.federation, raw, party, features)
+    frame = _require_types(context.federation, raw, party, features)
+    return domain_integers(context.federation, party, frame)
 
 
 def local_names(context: Context, used: Iterable[str]) -> list[str]:
@@ -187,19 +189,14 @@ def local_columns(
     Raises:
         ContractError: A value is not as declared.
     """
-    by_name: dict[str, np.ndarray] = {}
     for party, features in needed_elsewhere(federation, used).items():
-        table = _integers(federation, raw, party, features) if features else pa.table({})
-        for column in columns_of(federation, party):
-            full = f"{party}.{column.name}"
-            if full not in used:
-                by_name[full] = np.full(rows, float(column.domain.lower))
-                continue
-            values = integers(table, column.source)
-            if column.bit is not None:
-                values = values == column.bit
-            by_name[full] = values.astype(float)
-    return by_name
+        _require_types(federation, raw, party, features)
+    columns = list(released_columns(federation))
+    needed = [column for column in columns if column.name in used]
+    sources = {c.source: raw.get_column(c.source).alias(c.feature) for c in needed}
+    known = model_columns(needed, sources)
+    # Of a column on which no tree splits nothing is needed.
+    return {column.name: known.get(column.name, np.zeros(rows)) for column in columns}
 
 
 def needed_elsewhere(federation: Federation, used: Collection[str]) -> dict[str, list[str]]:
@@ -226,10 +223,3 @@ def _require_types(
     named = raw.select(pl.col(f"{party}.{name}").alias(name) for name in features)
     raw_table.require_types(named, party, federation.parties[party].features)
     return named
-
-
-def _integers(
-    federation: Federation, raw: pl.DataFrame, party: str, features: Sequence[str]
-) -> pa.Table:
-    frame = _require_types(federation, raw, party, features)
-    return domain_integers(federation, party, frame)

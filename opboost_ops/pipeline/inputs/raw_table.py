@@ -201,6 +201,26 @@ def numbers(values: pl.Series, feature: Feature) -> np.ndarray:
     return values.cast(pl.Float64).to_numpy()
 
 
+def finite_numbers(values: pl.Series, feature: Feature, party: str) -> np.ndarray:
+    """A column that is mapped onto the domain, float64, as `numbers`.
+
+    Args:
+        values: The raw column, shape (n,).
+        feature: Its declaration.
+        party: Whose feature it is.
+
+    Raises:
+        ContractError: A value is missing and has no fill, or is infinite.
+    """
+    result = numbers(values, feature)
+    if not np.isfinite(result).all():
+        raise ContractError(
+            f"{party}.{values.name} has missing or infinite values.",
+            "Declare `missing: {fill: ...}` for it, or correct the table.",
+        )
+    return result
+
+
 def require_types(frame: pl.DataFrame, party: str, features: Mapping[str, Feature]) -> None:
     """Refuse columns of another type than declared.
 
@@ -357,12 +377,7 @@ def domain_integers(federation: Federation, party: str, frame: pl.DataFrame) -> 
         if name not in there:
             continue
         column = frame.get_column(name)
-        values = numbers(column, feature)
-        if not np.isfinite(values).all():
-            raise ContractError(
-                f"{party}.{name} has missing or infinite values.",
-                "Declare `missing: {fill: ...}` for it, or correct the table.",
-            )
+        values = finite_numbers(column, feature, party)
         if feature.type == "nominal":
             columns[name] = smallest_integers(values.astype(np.int64))
         else:

@@ -1,6 +1,6 @@
 """Arrow: opened rows, own features and labels -> the training frame."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -224,22 +224,46 @@ def own_column(values: pl.Series, feature: Feature, categories: Sequence[str]) -
     return raw_table.numbers(values, feature)
 
 
-def model_column(column: RawColumn, values: pl.Series, encoded: bool = True) -> np.ndarray:
-    """One of a model's columns, made of a raw one, float64, shape (n,).
+def model_columns(
+    columns: Iterable[RawColumn],
+    raw: Mapping[str, pl.Series],
+    lacking: Mapping[str, np.ndarray] | None = None,
+    encoded: bool = True,
+) -> dict[str, np.ndarray]:
+    """A model's columns, made of raw ones as a run makes them, by full name, float64, shape (n,).
 
     Args:
-        column: The model's.
-        values: The raw column as its declaration takes it, shape (n,).
-        encoded: Whether another party's numbers are mapped onto the domain, as in training.
+        columns: The model's.
+        raw: The raw columns as their declarations take them, by source, shape (n,).
+        lacking: By party, which people it lacks, bool, shape (n,); their values are NaN.
+        encoded: Whether other parties' numbers are mapped onto the domain, as in training.
+
+    Raises:
+        ContractError: A value that is mapped onto the domain is missing or infinite.
     """
-    if column.made == "missing":
-        return np.asarray(raw_table.missing(values), np.float64)
-    if column.made in ("code", "number"):
-        return own_column(values, column.declared, column.categories or ())
-    numbers = raw_table.numbers(values, column.declared)
-    if column.mapping is None:
-        return np.asarray(numbers == column.bit, np.float64)
-    return np.asarray(column.mapping.encode(numbers) if encoded else numbers, np.float64)
+    by_name: dict[str, np.ndarray] = {}
+    # Several columns may be made of one source.
+    numbers: dict[str, np.ndarray] = {}
+    for column in columns:
+        values, source = raw[column.source], column.source
+        absent = None if lacking is None else lacking.get(column.party)
+        if absent is not None:
+            values = values.filter(pl.Series(~absent))
+        if column.made in ("integer", "bit") and source not in numbers:
+            numbers[source] = raw_table.finite_numbers(values, column.declared, column.party)
+        if column.made == "missing":
+            cells = raw_table.missing(values)
+        elif column.made == "bit":
+            cells = numbers[source] == column.bit
+        elif column.mapping is not None:
+            cells = column.mapping.encode(numbers[source]) if encoded else numbers[source]
+        else:
+            cells = own_column(values, column.declared, column.categories or ())
+        by_name[column.name] = np.asarray(cells, np.float64)
+        if absent is not None:
+            by_name[column.name] = np.full(len(absent), np.nan)
+            by_name[column.name][~absent] = cells
+    return by_name
 
 
 def _text(values: pl.Series, feature: Feature) -> pl.Series:

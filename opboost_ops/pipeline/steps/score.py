@@ -1,6 +1,5 @@
 """Arrow: new rows, preprocessed the same way -> predictions."""
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,10 +8,8 @@ import polars as pl
 import pyarrow as pa
 
 from opboost_ops.exchange.files import narrow_integers
-from opboost_ops.learning.boosters.trainer import model_of, predict
-from opboost_ops.learning.registry.registry import model_in
-from opboost_ops.pipeline.evaluation.held_out import COVERAGE, SCORING, coverage, group_names
-from opboost_ops.pipeline.evaluation.scores import reason_columns, score_columns, warn_untrained
+from opboost_ops.pipeline.evaluation.held_out import COVERAGE, coverage, group_names
+from opboost_ops.pipeline.evaluation.scores import RowScorer, warn_untrained
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.common_rows import CommonRows
 from opboost_ops.pipeline.inputs.other_columns import local_columns, local_names, opened_values
@@ -42,50 +39,33 @@ def score(context: Context) -> Outcome:
         ArtifactError: What another party released is not what it must be.
     """
     assert context.model is not None
-    files = context.registry.files(context.model)
-    facts, text = json.loads(files["columns.json"]), model_in(files)
+    scorer = RowScorer.of(context.registry.files(context.model), context.federation)
     raw_table.require_unchanged(context)
     scoring, rows = context.federation.scoring, context.home.json("table")["rows"]
-    fitted = json.loads(files.get(f"{SCORING}.json", b"{}")).get(scoring.mode, {})
-    warn_untrained(facts, fitted, scoring)
+    warn_untrained(scorer.facts, scorer.fitted, scoring)
     if scoring.mode == "local":
-        some = _of_own_table(context, facts, set(model_of(text).numeric_splits()))
+        some = _of_own_table(context, scorer)
     else:
         positions = narrow_integers(context.home.table("alignment"), "position")
         rows = len(positions)
-        some = _in_common_order(context, facts, positions)
-    tables = (_scored(context, facts, fitted, text, *each) for each in some)
+        some = _in_common_order(context, scorer.facts, positions)
+
+    def tables() -> Iterator[pa.Table]:
+        for ids, columns, covered in some:
+            more = {} if covered is None else {COVERAGE: covered}
+            scores = scorer.score(columns, len(ids), scoring.reasons or 0, **more)
+            yield pa.table({context.federation.id.column: ids, **scores})
+            del ids, columns, covered, scores  # Before the next ones are made.
+
     return Outcome(
-        tables={"scores": tables},
+        tables={"scores": tables()},
         summary={"rows": rows, "mode": scoring.mode, "version": context.model},
     )
 
 
-def _scored(
-    context: Context,
-    facts: Mapping[str, Any],
-    fitted: Mapping[str, Any],
-    text: str,
-    ids: pa.ChunkedArray | pa.Array,
-    columns: dict[str, np.ndarray],
-    covered: pa.Array | None,
-) -> pa.Table:
-    scoring, names = context.federation.scoring, facts["names"]
-    matrix = np.empty((len(ids), len(names)), dtype=np.float64, order="F")
-    for i, name in enumerate(names):
-        matrix[:, i] = columns.pop(name)
-    prediction = predict(text, matrix)
-    scores = {context.federation.id.column: ids}
-    scores |= score_columns(facts, fitted, scoring, prediction)
-    if covered is not None:
-        scores[COVERAGE] = covered
-    if scoring.reasons is not None:
-        scores |= reason_columns(context.federation, names, text, matrix, scoring.reasons)
-    return pa.table(scores)
-
-
-def _of_own_table(context: Context, facts: Mapping[str, Any], used: set[str]) -> _Some:
+def _of_own_table(context: Context, scorer: RowScorer) -> _Some:
     """All rows, in the order of the table."""
+    used = scorer.used()
     horizontal = context.federation.learning == "horizontal"
     elsewhere = [] if horizontal else local_names(context, used)
     for block in blocks(context, list(dict.fromkeys([*declared_columns(context), *elsewhere]))):
@@ -94,7 +74,7 @@ def _of_own_table(context: Context, facts: Mapping[str, Any], used: set[str]) ->
         if horizontal:
             columns = raw_matrix(context, block)
         else:
-            columns = own_columns(context.federation, block, facts["categories"])
+            columns = own_columns(context.federation, block, scorer.facts["categories"])
             columns |= local_columns(context.federation, block, used, block.height)
         yield _ids(context, block), columns, None
         del block, columns  # Before the next one is read.
