@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.party_state import PartyState, open_state
-from opboost_ops.pipeline.stage import Context, Home
+from opboost_ops.pipeline.stage import Home, PartyContext
 from opboost_ops.privacy.ledger.entries import LedgerEntry
 from tests.federation import Workspace
 
@@ -20,13 +20,11 @@ def entries_of(workspace: Workspace, party: str) -> list[LedgerEntry]:
         return state.ledger.entries()
 
 
-def context_of(workspace: Workspace, party: str) -> Context:
+def context_of(workspace: Workspace, party: str) -> PartyContext:
     """What a stage of a party's may use."""
     site, policy = workspace.site(party), workspace.policy(party)
     home = Home(workspace.home(party))
-    return Context(
-        workspace.declared, workspace.run, party, site, policy, home, workspace.store, "", 0.0
-    )
+    return PartyContext(workspace.declared, workspace.run, party, site, policy, home)
 
 
 def forget(site: Site, person: str | int) -> None:

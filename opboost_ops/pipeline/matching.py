@@ -157,7 +157,7 @@ def _require_month(context: Context) -> str:
     now = month_keys.now()
     for folder in (context.site.month_keys, context.lasting.folder / POINTS):
         delete_expired(folder, now)
-    month = context.epoch
+    month = context.acceptance.plan.epoch
     begun = context.home.has(EPOCH)
     gone = not (context.site.month_keys / f"{month}.key").exists()
     if month is None or not ((begun and not gone) or month_keys.may_begin(month, now)):
@@ -276,7 +276,6 @@ def own_points(context: Context, session: Session) -> np.ndarray:
 
 def pair_keys(context: Context) -> dict[str, bytes]:
     """The key that a feature holder shares with each other one, in this run."""
-    assert context.acceptance is not None
     keys = context.acceptance.keys
     assert keys is not None
     assert keys.private is not None

@@ -26,7 +26,7 @@ from opboost_ops.exchange.manifest import Kind, Manifest, reference
 from opboost_ops.exchange.rounds.mailbox import Mailbox
 from opboost_ops.exchange.store.reads import heads_alone
 from opboost_ops.exchange.store.store import Store
-from opboost_ops.learning.boosters.backend import Tell, unheard
+from opboost_ops.learning.boosters.backend import Tell
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.home import Home as Home
@@ -60,32 +60,18 @@ class ReleaseDoor(Protocol):
 
 
 @dataclass(frozen=True)
-class Context:
-    """The inputs and capabilities of a stage.
+class PartyContext:
+    """A party and its table in a federation, also outside of runs.
 
     Attributes:
-        federation: The plan's federation, with the form's values in it.
-        run: The run's id.
-        party: Whose stage this is.
-        site: The party's site.
-        policy: The party's policy.
-        home: The party's private folder for this run.
-        store: The exchange, for reading only.
-        plan: Digest of the plan.
+        federation: As declared; in a run the plan's, with the form's values in it.
+        run: The run's id; empty outside of runs.
+        party: The party.
+        site: Its site.
+        policy: Its policy.
+        home: Its private folder for this run.
         purpose: What the run is for.
-        model: The version that a scoring run uses; in a training run, the champion before it.
-        reference: The version to which a training run compares its model.
-        epoch: The month of the run's exponents, where people are queried.
         stages: All stages of the party in this run, in order.
-        timeout: Seconds to wait for another party's artifact.
-        acceptance: What the party accepts of the run; only stages that receive need it.
-        waited: Seconds spent waiting.
-        open_mailbox: Opens the party's side of the rounds; only the stage that has them needs it.
-        polled: Processor seconds spent waiting.
-        releases: The party's releases; only stages of a feature holder need them.
-        confirm: Asks the party's people about releases for the reasons given, and refuses until
-            they have approved; only the stage that opens rows needs it.
-        tell: Told how far the stage is; it stays with the party.
     """
 
     federation: Federation
@@ -94,66 +80,8 @@ class Context:
     site: Site
     policy: Policy
     home: Home
-    store: Store
-    plan: str
-    timeout: float
     purpose: Purpose = "train"
-    model: str | None = None
-    reference: str | None = None
-    epoch: str | None = None
     stages: tuple[str, ...] = ()
-    acceptance: Acceptance | None = None
-    waited: list[float] = field(default_factory=list)
-    open_mailbox: Callable[[], Mailbox] | None = None
-    polled: list[float] = field(default_factory=list)
-    releases: ReleaseDoor | None = None
-    confirm: Callable[[Sequence[str]], None] | None = None
-    tell: Tell = unheard
-
-    def receive(
-        self,
-        kind: Kind,
-        about: str,
-        *,
-        rows: int | None = None,
-    ) -> Artifact:
-        """An artifact of this run that this party accepts; its own ones, too.
-
-        Args:
-            kind: Its kind.
-            about: The party that it is about.
-            rows: The row count it must have.
-
-        Raises:
-            ArtifactError: It is missing.
-            Rejected: It is not what it must be.
-        """
-        assert self.acceptance is not None
-        begin, polled = time.perf_counter(), time.process_time()
-        files = self.store.wait(
-            reference(self.federation.name, self.run, kind, about),
-            self.timeout,
-            self.acceptance.admit(kind, about),
-        )
-        self.waited.append(time.perf_counter() - begin)
-        self.polled.append(time.process_time() - polled)
-        return self.acceptance.accept(kind, about, files, datetime.now(UTC).date(), rows)
-
-    def manifest(self, kind: Kind, about: str) -> Manifest:
-        """The manifest of an artifact that an earlier stage has received; no file is read again.
-
-        Args:
-            kind: Its kind.
-            about: The party that it is about.
-
-        Raises:
-            ArtifactError: It is missing.
-            Rejected: It is not the one that was accepted.
-        """
-        assert self.acceptance is not None
-        place = reference(self.federation.name, self.run, kind, about)
-        heads = heads_alone(lambda admit: self.store.wait(place, 0.0, admit))
-        return self.acceptance.manifest(kind, about, heads or {})
 
     def alignment_key(self) -> bytes:
         """The label holder's key of the digests from which common order and held-out rows follow.
@@ -205,6 +133,95 @@ class Context:
         """
         table = table_of(self.site, self.federation.name, self.federation.id, self.purpose)
         return self.home.folder / COPY if isinstance(table, Source) else table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context(PartyContext):
+    """The inputs and capabilities of a stage.
+
+    Attributes:
+        store: The exchange, for reading only.
+        plan: Digest of the plan.
+        timeout: Seconds to wait for another party's artifact.
+        acceptance: What the party accepts of the run, the plan first.
+        open_mailbox: Opens the party's side of the rounds.
+        releases: The party's releases.
+        confirm: Asks the party's people about releases for the reasons given, and refuses until
+            they have approved.
+        tell: Told how far the stage is; it stays with the party.
+        waited: Seconds spent waiting.
+        polled: Processor seconds spent waiting.
+    """
+
+    store: Store
+    plan: str
+    timeout: float
+    acceptance: Acceptance
+    open_mailbox: Callable[[], Mailbox]
+    releases: ReleaseDoor
+    confirm: Callable[[Sequence[str]], None]
+    tell: Tell
+    waited: list[float] = field(default_factory=list)
+    polled: list[float] = field(default_factory=list)
+
+    @property
+    def model(self) -> str | None:
+        """The version that a scoring run uses; in a training run, the champion before it."""
+        return self.acceptance.plan.model
+
+    @property
+    def scored_version(self) -> str:
+        """The version that a scoring run uses."""
+        assert self.model is not None
+        return self.model
+
+    @property
+    def reference(self) -> str | None:
+        """The version to which a training run compares its model."""
+        return self.acceptance.plan.reference or self.model
+
+    def receive(
+        self,
+        kind: Kind,
+        about: str,
+        *,
+        rows: int | None = None,
+    ) -> Artifact:
+        """An artifact of this run that this party accepts; its own ones, too.
+
+        Args:
+            kind: Its kind.
+            about: The party that it is about.
+            rows: The row count it must have.
+
+        Raises:
+            ArtifactError: It is missing.
+            Rejected: It is not what it must be.
+        """
+        begin, polled = time.perf_counter(), time.process_time()
+        files = self.store.wait(
+            reference(self.federation.name, self.run, kind, about),
+            self.timeout,
+            self.acceptance.admit(kind, about),
+        )
+        self.waited.append(time.perf_counter() - begin)
+        self.polled.append(time.process_time() - polled)
+        return self.acceptance.accept(kind, about, files, datetime.now(UTC).date(), rows)
+
+    def manifest(self, kind: Kind, about: str) -> Manifest:
+        """The manifest of an artifact that an earlier stage has received; no file is read again.
+
+        Args:
+            kind: Its kind.
+            about: The party that it is about.
+
+        Raises:
+            ArtifactError: It is missing.
+            Rejected: It is not the one that was accepted.
+        """
+        place = reference(self.federation.name, self.run, kind, about)
+        heads = heads_alone(lambda admit: self.store.wait(place, 0.0, admit))
+        return self.acceptance.manifest(kind, about, heads or {})
 
 
 def alignment_key(site: Site, federation: str) -> bytes:

@@ -24,7 +24,7 @@ from opboost_ops.learning.registry.importance import raw_columns
 from opboost_ops.pipeline.evaluation.tuning_search import with_tuned
 from opboost_ops.pipeline.inputs.raw_blocks import whole_table
 from opboost_ops.pipeline.runner.facts import read_artifact
-from opboost_ops.pipeline.stage import Context, Home
+from opboost_ops.pipeline.stage import Home, PartyContext
 from opboost_ops.pipeline.steps.assemble import encode_label, frame_of, model_columns
 from opboost_ops.pipeline.steps.train import parameters_of
 
@@ -78,8 +78,7 @@ def _table(federation: Federation, party: str, run: str, path: Path) -> pl.DataF
     """A party's training table as the run read it, by declared names."""
     site, policy = load_party(path)
     home = Home(site.home / federation.name / run)
-    store = open_store(site.store)
-    return whole_table(Context(federation, run, party, site, policy, home, store, "", 0.0))
+    return whole_table(PartyContext(federation, run, party, site, policy, home))
 
 
 def _joined(

@@ -18,7 +18,7 @@ from opboost_ops.pipeline.inputs.own_copy import borrowed
 from opboost_ops.pipeline.inputs.raw_blocks import whole_table
 from opboost_ops.pipeline.inputs.raw_table import domain_integers
 from opboost_ops.pipeline.party.party_sites import federation_file
-from opboost_ops.pipeline.stage import Context
+from opboost_ops.pipeline.stage import PartyContext
 from opboost_ops.privacy import attacks
 from opboost_ops.privacy.attacks import Attack, correlated
 from opboost_ops.privacy.averaging import Retrainings, fresh_and_pinned, link
@@ -77,7 +77,7 @@ class Leakage:
         }
 
 
-def attack_release(context: Context) -> Leakage:
+def attack_release(context: PartyContext) -> Leakage:
     """Attack the release that a party would make of its own table now; nothing is released.
 
     Numeric and ordinal columns are attacked; single bits of categories are not: what they tell is

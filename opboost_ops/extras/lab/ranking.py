@@ -12,13 +12,12 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import POLICY, load_federation, load_party, load_policy
 from opboost_ops.config.policy import FeatureRule
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.exchange.store.store import open_store
 from opboost_ops.extras.lab.advice import ScaleLine, best_by_gain, scales_of, with_best_scales
 from opboost_ops.extras.lab.evidence import declaration
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.own_copy import borrowed
 from opboost_ops.pipeline.party.party_sites import party_site_file, site_variable
-from opboost_ops.pipeline.stage import Context, Home
+from opboost_ops.pipeline.stage import Home, PartyContext
 from opboost_ops.privacy import planner
 from opboost_ops.privacy.planner import Candidate, Caps
 from opboost_ops.quality.domain_filling import Filling, filling
@@ -237,7 +236,7 @@ def _least(*caps: float | None) -> float | None:
     return min((cap for cap in caps if cap is not None), default=None)
 
 
-def own_context(file: Path, declared: Federation, holder: str) -> Context:
+def own_context(file: Path, declared: Federation, holder: str) -> PartyContext:
     """A context of no run at a party's own site.
 
     Args:
@@ -254,8 +253,7 @@ def own_context(file: Path, declared: Federation, holder: str) -> Context:
             f"No site.yaml of {holder} is known.", f"Set {site_variable(holder)} to its path."
         )
     site, policy = load_party(site_file)
-    home, store = Home(site.home / declared.name), open_store(site.store)
-    return Context(declared, "", holder, site, policy, home, store, "", timeout=0.0)
+    return PartyContext(declared, "", holder, site, policy, Home(site.home / declared.name))
 
 
 def _fillings(

@@ -13,14 +13,13 @@ from opboost_ops.config.federation import Federation, Offer
 from opboost_ops.config.loading import load_federation, load_offer, load_party, load_site
 from opboost_ops.config.public_keys import fingerprint
 from opboost_ops.errors import ConfigError, Fault, require_none
-from opboost_ops.exchange.store.store import open_store
 from opboost_ops.extras.datasets.workspace import dump
 from opboost_ops.extras.setup.bounds import DOMAIN, TEMPLATE, FilledIn, fill_in, is_wanted
 from opboost_ops.extras.setup.offers import allow, offer_file
 from opboost_ops.pipeline.party import clock
 from opboost_ops.pipeline.party.party_sites import federation_file
 from opboost_ops.pipeline.party.private_edges import PrivateEdges, draw_edges, numeric_features
-from opboost_ops.pipeline.stage import Context, Home
+from opboost_ops.pipeline.stage import Home, PartyContext
 
 #: What a party's entry keeps from the file that is there, since no offer says it.
 _KEPT = ("queue", "signing_key_from", "signing_key_expires",
@@ -212,8 +211,7 @@ def write_private_edges(
     """
     site, policy = load_party(folder / "site.yaml")
     file, declared = _declared(folder, site.party, federation)
-    store, home = open_store(site.store), Home(site.home)
-    context = Context(declared, "", site.party, site, policy, home, store, "", 0.0)
+    context = PartyContext(declared, "", site.party, site, policy, Home(site.home))
     if site.party not in declared.parties:
         raise ConfigError(f"{site.party} is not a party of {declared.name}.")
     data = read_yaml(file)

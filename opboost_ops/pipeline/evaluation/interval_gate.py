@@ -119,7 +119,6 @@ def declaration_files(context: Context) -> dict[str, bytes]:
     Args:
         context: The label holder's, or in horizontal learning any party's.
     """
-    assert context.acceptance is not None
     plan = context.acceptance.plan
     return {
         "federation.json": context.federation.model_dump_json(indent=1).encode(),

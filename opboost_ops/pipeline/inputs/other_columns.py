@@ -13,7 +13,7 @@ from opboost_ops.learning.registry.importance import released_columns
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.raw_blocks import whole_table
 from opboost_ops.pipeline.inputs.raw_table import domain_integers
-from opboost_ops.pipeline.stage import Context
+from opboost_ops.pipeline.stage import Context, PartyContext
 from opboost_ops.pipeline.steps.assemble import model_columns
 from opboost_ops.pipeline.steps.open_rows import (
     members_table,
@@ -140,7 +140,7 @@ def of_cells(
     return cells_by_name
 
 
-def local_table(context: Context, party: str, features: Sequence[str]) -> pa.Table:
+def local_table(context: PartyContext, party: str, features: Sequence[str]) -> pa.Table:
     """Another party's features as domain integers, from the label holder's own table.
 
     Args:
@@ -156,7 +156,7 @@ def local_table(context: Context, party: str, features: Sequence[str]) -> pa.Tab
     return domain_integers(context.federation, party, frame)
 
 
-def local_names(context: Context, used: Iterable[str]) -> list[str]:
+def local_names(context: PartyContext, used: Iterable[str]) -> list[str]:
     """Which other parties' columns mode ``local`` needs in the label holder's own table.
 
     Args:

@@ -25,7 +25,7 @@ from opboost_ops.exchange.party_state import forgotten_of
 from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.inputs.raw_blocks import IDS, blocks
 from opboost_ops.pipeline.inputs.raw_table import declared_columns, domain_integers, empty
-from opboost_ops.pipeline.stage import COPY, Context, Home, table_of
+from opboost_ops.pipeline.stage import COPY, Context, Home, PartyContext, table_of
 from opboost_ops.tables.columns import Expected, Kind, expected_feature, expected_label
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.people import PEOPLE, Kept, people_of
@@ -41,7 +41,7 @@ UNPINNED, TODAY = "unpinned", "today"
 ROW = " row"
 
 
-def copy_table(context: Context) -> None:
+def copy_table(context: PartyContext) -> None:
     """Make the run's copy of the party's table, unless the run has checked one already.
 
     Args:
@@ -64,12 +64,12 @@ def copy_table(context: Context) -> None:
         context.home.write_json(PEOPLE, copied.people)
 
 
-def _table(context: Context) -> Path | Source:
+def _table(context: PartyContext) -> Path | Source:
     return table_of(context.site, context.federation.name, context.federation.id, context.purpose)
 
 
 @contextmanager
-def borrowed(context: Context) -> Iterator[Context]:
+def borrowed(context: PartyContext) -> Iterator[PartyContext]:
     """A context of no run whose table can be read: a source is copied, and removed afterwards.
 
     Args:
@@ -94,7 +94,7 @@ def borrowed(context: Context) -> Iterator[Context]:
         yield lent
 
 
-def _kept(context: Context) -> Kept | None:
+def _kept(context: PartyContext) -> Kept | None:
     """Leaves out whom the party has forgotten: the copy would hold what the source still has."""
     forgotten = forgotten_of(context.site)
     if not len(forgotten):
@@ -149,7 +149,6 @@ def take(context: Context) -> None:
             in it has no ID or several rows.
         BudgetError: A release does not fit a budget, or pins are lost.
     """
-    assert context.releases is not None
     if context.home.has("recorded"):
         return
     copy_table(context)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from opboost_ops.exchange.party_state import forgotten_of
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.raw_table import declared_columns, raw_names
-from opboost_ops.pipeline.stage import Context
+from opboost_ops.pipeline.stage import PartyContext
 from opboost_ops.tables.columns import found_names
 from opboost_ops.tables.parquet import FAILURES, polars_frame, unreadable
 from opboost_ops.tables.spill.tables import blocks_of, rows_of_block
@@ -25,7 +25,7 @@ _BUFFER = 1 << 20
 
 
 def blocks(
-    context: Context,
+    context: PartyContext,
     columns: Sequence[str] = (),
     why: str = "the federation file declares",
 ) -> Iterator[pl.DataFrame]:
@@ -50,7 +50,7 @@ def blocks(
 
 
 def unchanged_blocks(
-    context: Context, columns: Sequence[str]
+    context: PartyContext, columns: Sequence[str]
 ) -> Iterator[tuple[int, pl.DataFrame]]:
     """`blocks` of the table that this run has checked, each with the row at which it begins.
 
@@ -72,7 +72,7 @@ def unchanged_blocks(
 
 
 def whole_table(
-    context: Context,
+    context: PartyContext,
     columns: Sequence[str] = (),
     why: str = "the federation file declares",
 ) -> pl.DataFrame:
@@ -80,12 +80,12 @@ def whole_table(
     return raw_table.as_declared(context, pl.concat(_raw_blocks(context, columns, why)))
 
 
-def undeclared_table(context: Context, columns: Sequence[str]) -> pl.DataFrame:
+def undeclared_table(context: PartyContext, columns: Sequence[str]) -> pl.DataFrame:
     """All rows of some columns as the table has them, for counts of what declarations change."""
     return pl.concat(_raw_blocks(context, columns, "the federation file declares"))
 
 
-def _raw_blocks(context: Context, columns: Sequence[str], why: str) -> Iterator[pl.DataFrame]:
+def _raw_blocks(context: PartyContext, columns: Sequence[str], why: str) -> Iterator[pl.DataFrame]:
     wanted = list(columns) or declared_columns(context)
     forgotten = forgotten_of(context.site)
     identity = context.federation.id.column
@@ -107,7 +107,7 @@ def _raw_blocks(context: Context, columns: Sequence[str], why: str) -> Iterator[
 
 
 def _batches(
-    context: Context, path: Path, schema: dict[str, pl.DataType]
+    context: PartyContext, path: Path, schema: dict[str, pl.DataType]
 ) -> Iterator[pl.DataFrame]:
     # The calling thread alone reads: Arrow's own might outlive the interpreter. Pages are read as
     # they are needed, so that the writer's row groups may be of any size.

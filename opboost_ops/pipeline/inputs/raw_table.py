@@ -16,7 +16,7 @@ from opboost_ops.config.federation import Federation, Label
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.files import smallest_integers
 from opboost_ops.exchange.party_state import forgotten_of
-from opboost_ops.pipeline.stage import Context
+from opboost_ops.pipeline.stage import PartyContext
 from opboost_ops.privacy.people import ForgottenPeople
 from opboost_ops.tables.columns import (
     TEXTS,
@@ -35,7 +35,7 @@ _TEXT = (pl.String, pl.Categorical)
 _LOG = logging.getLogger("opboost_ops")
 
 
-def declared_columns(context: Context) -> list[str]:
+def declared_columns(context: PartyContext) -> list[str]:
     """The columns that the federation declares for this party.
 
     ID, features, label and weights; new rows need none of the last two.
@@ -50,7 +50,7 @@ def declared_columns(context: Context) -> list[str]:
     return list(dict.fromkeys(columns))
 
 
-def raw_names(context: Context, wanted: Sequence[str]) -> dict[str, str]:
+def raw_names(context: PartyContext, wanted: Sequence[str]) -> dict[str, str]:
     """The names of declared columns in the party's own table: the one place that knows.
 
     Everything after it goes by declared names, so that a raw name gets into no report or error.
@@ -79,7 +79,7 @@ def raw_names(context: Context, wanted: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def files(context: Context) -> tuple[Path, ...]:
+def files(context: PartyContext) -> tuple[Path, ...]:
     """The files that make up the table, in the order of their names.
 
     Args:
@@ -96,7 +96,7 @@ def files(context: Context) -> tuple[Path, ...]:
     return paths
 
 
-def fingerprint(context: Context) -> str:
+def fingerprint(context: PartyContext) -> str:
     """Sha256 of the table's files, in their order, and of who is forgotten; it stays at home.
 
     Args:
@@ -117,7 +117,7 @@ def fingerprint(context: Context) -> str:
     raise unreadable(context.party)
 
 
-def require_unchanged(context: Context) -> None:
+def require_unchanged(context: PartyContext) -> None:
     """Refuse to go on with another table than the one that was checked.
 
     Raises:
@@ -130,7 +130,7 @@ def require_unchanged(context: Context) -> None:
         raise changed(context)
 
 
-def changed(context: Context) -> ContractError:
+def changed(context: PartyContext) -> ContractError:
     """The error for a table that was rewritten during the run."""
     return ContractError(
         f"The table of {context.party} was rewritten while the run was using it.",
@@ -138,7 +138,7 @@ def changed(context: Context) -> ContractError:
     )
 
 
-def as_declared(context: Context, frame: pl.DataFrame) -> pl.DataFrame:
+def as_declared(context: PartyContext, frame: pl.DataFrame) -> pl.DataFrame:
     """The party's raw columns as their declarations take them.
 
     Args:
@@ -152,7 +152,7 @@ def as_declared(context: Context, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def without_forgotten(
-    context: Context, forgotten: ForgottenPeople, frame: pl.DataFrame
+    context: PartyContext, forgotten: ForgottenPeople, frame: pl.DataFrame
 ) -> pl.DataFrame:
     """The rows of persons who are not forgotten; all where an ID is missing, which a check tells.
 
@@ -269,7 +269,7 @@ def missing(values: pl.Series) -> np.ndarray:
 
 
 def schema(
-    context: Context, paths: Sequence[Path], wanted: Sequence[str], why: str
+    context: PartyContext, paths: Sequence[Path], wanted: Sequence[str], why: str
 ) -> dict[str, pl.DataType]:
     """The types of columns, which all files of the table have and agree about.
 
@@ -309,7 +309,7 @@ def schema(
     return {c: kind for c, kind in types.items() if kind is not None}
 
 
-def require_declared(context: Context, frame: pl.DataFrame) -> None:
+def require_declared(context: PartyContext, frame: pl.DataFrame) -> None:
     """Refuse columns whose types are not those that the federation file declares.
 
     Args:
@@ -348,7 +348,7 @@ def require_declared(context: Context, frame: pl.DataFrame) -> None:
     require_types(frame, context.party, party.features)
 
 
-def empty(context: Context) -> ContractError:
+def empty(context: PartyContext) -> ContractError:
     """The error for a table without rows."""
     return ContractError(
         f"The table of {context.party} has no rows.", "Check the job that writes it."
@@ -388,7 +388,7 @@ def domain_integers(federation: Federation, party: str, frame: pl.DataFrame) -> 
     return pa.table(columns)
 
 
-def require_positive(context: Context, label: Label, kind: pl.DataType) -> None:
+def require_positive(context: PartyContext, label: Label, kind: pl.DataType) -> None:
     """Refuse two text classes of which nobody says which one is positive.
 
     In alphabetical order "no" comes after "default", and the scores are turned round. A federation
@@ -414,7 +414,7 @@ def require_positive(context: Context, label: Label, kind: pl.DataType) -> None:
     )
 
 
-def warn_undeclared(context: Context, kind: pl.DataType | None) -> None:
+def warn_undeclared(context: PartyContext, kind: pl.DataType | None) -> None:
     """Tell the label holder's people that the order of classes is alphabetical.
 
     Args:

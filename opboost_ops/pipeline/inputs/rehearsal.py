@@ -20,13 +20,13 @@ from opboost_ops.pipeline.inputs.other_columns import local_table
 from opboost_ops.pipeline.inputs.own_copy import borrowed
 from opboost_ops.pipeline.inputs.raw_blocks import blocks, whole_table
 from opboost_ops.pipeline.inputs.raw_table import declared_columns, domain_integers
-from opboost_ops.pipeline.stage import Context
+from opboost_ops.pipeline.stage import PartyContext
 from opboost_ops.pipeline.steps.assemble import encode_label, own_columns
 from opboost_ops.pipeline.steps.checks import raw_report
 from opboost_ops.quality.validation import Finding
 
 
-def rehearse(context: Context, folder: Path) -> list[Fault]:
+def rehearse(context: PartyContext, folder: Path) -> list[Fault]:
     """All that check_table, preprocess, assemble and evaluate would find in a table by itself.
 
     Args:
@@ -56,7 +56,7 @@ def rehearse(context: Context, folder: Path) -> list[Fault]:
     return faults + (content_faults or list(_values(sound)))
 
 
-def table_warnings(context: Context, folder: Path) -> list[str]:
+def table_warnings(context: PartyContext, folder: Path) -> list[str]:
     """Warnings of the check of a party's training table, a sentence for each column.
 
     Args:
@@ -72,7 +72,7 @@ def table_warnings(context: Context, folder: Path) -> list[str]:
         return []
 
 
-def common_people(contexts: Sequence[Context]) -> int | None:
+def common_people(contexts: Sequence[PartyContext]) -> int | None:
     """How many IDs are in the tables of all parties; None if one of them has none to read.
 
     Only somebody who may read all parties' tables can ask, as on one machine.
@@ -93,7 +93,7 @@ def common_people(contexts: Sequence[Context]) -> int | None:
     return 0 if common is None else len(common)
 
 
-def _without(context: Context, bad: set[str]) -> Context:
+def _without(context: PartyContext, bad: set[str]) -> PartyContext:
     """The context of a federation that does not declare some columns of the party's table."""
     federation = context.federation
     party = federation.parties[context.party]
@@ -104,7 +104,7 @@ def _without(context: Context, bad: set[str]) -> Context:
     return replace(context, federation=federation.model_copy(update={"parties": parties}))
 
 
-def _content(context: Context, folder: Path) -> Iterator[Fault]:
+def _content(context: PartyContext, folder: Path) -> Iterator[Fault]:
     """Faults of the data-quality check of the raw table."""
     try:
         report = raw_report(context, folder)
@@ -117,7 +117,7 @@ def _content(context: Context, folder: Path) -> Iterator[Fault]:
             yield finding_fault(context, finding, rows.get(finding.column, {}))
 
 
-def _values(context: Context) -> Iterator[Fault]:
+def _values(context: PartyContext) -> Iterator[Fault]:
     """Faults that later stages report in values that pass that check."""
     party, federation = context.declared, context.federation
     aligned = context.purpose == "train" or federation.scoring.mode != "local"
@@ -140,7 +140,7 @@ def _values(context: Context) -> Iterator[Fault]:
     yield from _local(context)
 
 
-def _label(context: Context, party: Party) -> Iterator[Fault]:
+def _label(context: PartyContext, party: Party) -> Iterator[Fault]:
     label = party.label
     assert label is not None
     with _told(context, label.column) as faults:
@@ -149,7 +149,7 @@ def _label(context: Context, party: Party) -> Iterator[Fault]:
     yield from faults
 
 
-def _local(context: Context) -> Iterator[Fault]:
+def _local(context: PartyContext) -> Iterator[Fault]:
     """Faults of other columns that mode ``local`` needs in the label holder's own table."""
     federation = context.federation
     modes = federation.scoring.modes if context.purpose == "train" else (federation.scoring.mode,)
@@ -162,7 +162,7 @@ def _local(context: Context) -> Iterator[Fault]:
             yield from faults
 
 
-def _categories(context: Context, party: Party, block: pl.DataFrame) -> dict[str, list[str]]:
+def _categories(context: PartyContext, party: Party, block: pl.DataFrame) -> dict[str, list[str]]:
     return {
         f"{context.party}.{name}": block.get_column(name).cast(pl.String).unique().to_list()
         for name, feature in party.features.items()
@@ -170,7 +170,7 @@ def _categories(context: Context, party: Party, block: pl.DataFrame) -> dict[str
     }
 
 
-def table_fault(context: Context, error: OpBoostError) -> Fault:
+def table_fault(context: PartyContext, error: OpBoostError) -> Fault:
     """An error about a party's whole table, as a fault.
 
     Args:
@@ -181,7 +181,7 @@ def table_fault(context: Context, error: OpBoostError) -> Fault:
 
 
 @contextmanager
-def _told(context: Context, column: str) -> Iterator[list[Fault]]:
+def _told(context: PartyContext, column: str) -> Iterator[list[Fault]]:
     faults: list[Fault] = []
     try:
         yield faults
@@ -189,11 +189,11 @@ def _told(context: Context, column: str) -> Iterator[list[Fault]]:
         faults.append(_fault(context, column, error))
 
 
-def _fault(context: Context, column: str, error: OpBoostError) -> Fault:
+def _fault(context: PartyContext, column: str, error: OpBoostError) -> Fault:
     return Fault(place_of(context, column), error.problem, error.remedy)
 
 
-def place_of(context: Context, column: str) -> str:
+def place_of(context: PartyContext, column: str) -> str:
     """Where a fault of a table is, as people find it.
 
     Args:
@@ -203,7 +203,7 @@ def place_of(context: Context, column: str) -> str:
     return f"{context.party}: {context.purpose} table{f', {column}' if column else ''}"
 
 
-def finding_fault(context: Context, finding: Finding, row: Mapping[str, Any]) -> Fault:
+def finding_fault(context: PartyContext, finding: Finding, row: Mapping[str, Any]) -> Fault:
     """The fault behind an expectation that does not hold. Reported at home only.
 
     Args:

@@ -24,7 +24,7 @@ from opboost_ops.pipeline.party import clock
 from opboost_ops.pipeline.party.agreement import require_taking_part
 from opboost_ops.pipeline.party.site_faults import Parties
 from opboost_ops.pipeline.runner.disclosures import enter, name_of
-from opboost_ops.pipeline.stage import COPY, Context, Home, table_of
+from opboost_ops.pipeline.stage import COPY, Home, PartyContext, table_of
 from opboost_ops.quality.domain_filling import Filling, filling
 from opboost_ops.tables.columns import Expected
 from opboost_ops.tables.copies import content_fingerprint, copy
@@ -44,7 +44,7 @@ DISCLOSES = (
 )
 
 
-def domain_fillings(context: Context) -> list[Filling]:
+def domain_fillings(context: PartyContext) -> list[Filling]:
     """How the protected numbers of a feature holder's training table fill their domains.
 
     Args:
@@ -68,7 +68,7 @@ def domain_fillings(context: Context) -> list[Filling]:
     return fillings
 
 
-def category_notes(context: Context) -> list[str]:
+def category_notes(context: PartyContext) -> list[str]:
     """Notes on a party's declared categories in its training table, one sentence per feature.
 
     Args:

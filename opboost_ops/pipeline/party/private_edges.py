@@ -19,7 +19,7 @@ from opboost_ops.pipeline.inputs.own_copy import borrowed
 from opboost_ops.pipeline.inputs.raw_blocks import whole_table
 from opboost_ops.pipeline.party import clock
 from opboost_ops.pipeline.runner.publication import SEEDED
-from opboost_ops.pipeline.stage import Context
+from opboost_ops.pipeline.stage import PartyContext
 from opboost_ops.privacy import edge_charges
 from opboost_ops.privacy.consent.compliance import require_own_columns
 from opboost_ops.privacy.ledger.budgets import Budget
@@ -58,7 +58,7 @@ class _Counted:
 
 
 def draw_edges(
-    context: Context, columns: Mapping[str, int], epsilon: float, number: int = 1
+    context: PartyContext, columns: Mapping[str, int], epsilon: float, number: int = 1
 ) -> dict[str, PrivateEdges]:
     """Draw the edges of some columns: all are charged, or none is drawn.
 
@@ -120,7 +120,7 @@ def draw_edges(
 
 
 def _asked(
-    context: Context, name: str, feature: Feature, cells: int, epsilon: float, number: int
+    context: PartyContext, name: str, feature: Feature, cells: int, epsilon: float, number: int
 ) -> Release:
     """The release of one draw, without its edges."""
     column = context.policy.raw_column(name, context.federation.id.column).strip()
@@ -149,7 +149,7 @@ def _kept(state: PartyState, releases: Sequence[Release]) -> dict[str, PrivateEd
 
 
 def _drawn(
-    context: Context,
+    context: PartyContext,
     state: PartyState,
     requested: Release,
     columns: Mapping[str, int],
@@ -191,7 +191,7 @@ def _require_enough(name: str, cells: int, epsilon: float, people: int) -> None:
         )
 
 
-def _numeric(context: Context, name: str) -> Feature:
+def _numeric(context: PartyContext, name: str) -> Feature:
     federation, party = context.federation, context.party
     feature = federation.parties[party].features.get(name)
     if feature is None or federation.parties[party].role != "feature_holder":
@@ -207,7 +207,7 @@ def _numeric(context: Context, name: str) -> Feature:
     return feature
 
 
-def numeric_features(context: Context) -> tuple[str, ...]:
+def numeric_features(context: PartyContext) -> tuple[str, ...]:
     """The columns of a party that take edges: numbers with bounds.
 
     Args:
@@ -221,7 +221,7 @@ def numeric_features(context: Context) -> tuple[str, ...]:
     )
 
 
-def _counted(context: Context, features: Mapping[str, Feature]) -> dict[str, _Counted]:
+def _counted(context: PartyContext, features: Mapping[str, Feature]) -> dict[str, _Counted]:
     """Counts of each column's values, of people who are there once."""
     identity = context.federation.id.column
     frame = whole_table(context, [identity, *features])

@@ -29,7 +29,7 @@ from opboost_ops.pipeline.party.trust import require_known_store
 from opboost_ops.pipeline.runner import mailboxes
 from opboost_ops.pipeline.runner.drawing import require_within
 from opboost_ops.pipeline.runner.publication import Publisher
-from opboost_ops.pipeline.stage import Context, Home
+from opboost_ops.pipeline.stage import Home, PartyContext
 from opboost_ops.privacy.consent.agreements import once_agreed
 from opboost_ops.privacy.consent.compliance import require_consent
 from opboost_ops.privacy.declarations import declarations
@@ -45,7 +45,7 @@ STAGE = "check_table"
 MadePeople = dict[str, dict[Purpose, Mapping[str, Any]]]
 
 #: Context and folder of ``site.yaml`` by party.
-Parties = Mapping[str, tuple[Context, Path]]
+Parties = Mapping[str, tuple[PartyContext, Path]]
 
 #: So many days before a key's last day.
 _DAYS = 14
@@ -53,7 +53,7 @@ _DAYS = 14
 
 def site_faults(
     file: Path, federation: Federation
-) -> tuple[list[Fault], dict[str, tuple[Context, Path]], MadePeople]:
+) -> tuple[list[Fault], dict[str, tuple[PartyContext, Path]], MadePeople]:
     """All that is wrong at the parties' sites and in their tables.
 
     Args:
@@ -67,7 +67,7 @@ def site_faults(
     faults: list[Fault] = []
     if clock.today() > federation.terms.until:
         faults.append(Fault("terms.until", "has passed: nobody answers", "agree on a later day"))
-    contexts: dict[str, tuple[Context, Path]] = {}
+    contexts: dict[str, tuple[PartyContext, Path]] = {}
     for party, path in site_files(file, federation).items():
         own_faults, context = _of_party(federation, party, path)
         faults += own_faults
@@ -78,7 +78,9 @@ def site_faults(
     return faults, contexts, people
 
 
-def _of_party(federation: Federation, party: str, file: Path) -> tuple[list[Fault], Context | None]:
+def _of_party(
+    federation: Federation, party: str, file: Path
+) -> tuple[list[Fault], PartyContext | None]:
     faults: list[Fault] = []
     try:
         site, policy = load_party(file)
@@ -118,8 +120,7 @@ def _of_party(federation: Federation, party: str, file: Path) -> tuple[list[Faul
     faults += _store_faults(federation, party, site, store)
     if not faults:
         faults += _budget_faults(federation, Publisher(party, site, policy, store))
-    home = Home(site.home)
-    return faults, Context(federation, "", party, site, policy, home, store, "", 0.0)
+    return faults, PartyContext(federation, "", party, site, policy, Home(site.home))
 
 
 def _budget_faults(federation: Federation, party: Publisher) -> list[Fault]:
@@ -277,7 +278,7 @@ def _faults_of_tables(
 ) -> list[Fault]:
     """Faults of the tables for one purpose; sources are copied once for all of it."""
     faults: list[Fault] = []
-    read: list[Context] = []
+    read: list[PartyContext] = []
     with ExitStack() as stack:
         for party in whose:
             if party not in parties:
@@ -305,7 +306,7 @@ def _faults_of_tables(
     return faults
 
 
-def _too_many_queries(purpose: Purpose, read: Sequence[Context]) -> list[Fault]:
+def _too_many_queries(purpose: Purpose, read: Sequence[PartyContext]) -> list[Fault]:
     """The holders whose caps are below the label holder's rows, each of which is a query."""
     owner = next(reader for reader in read if reader.party == reader.federation.label_holder)
     rows = sum(block.height for block in blocks(owner, [owner.federation.id.column]))

@@ -33,7 +33,6 @@ def boost(context: Context) -> Outcome:
         ArtifactError: A party's message did not come in time, or is not the one that is due.
         ContractError: This party's rows have changed since an earlier try of this run.
     """
-    assert context.open_mailbox is not None
     begin = time.process_time()
     federation = context.federation
     settings = settings_of(federation)

@@ -18,7 +18,7 @@ from opboost_ops.pipeline.inputs import own_copy, raw_table
 from opboost_ops.pipeline.inputs.holdout import require_trainable
 from opboost_ops.pipeline.inputs.raw_blocks import blocks, whole_table
 from opboost_ops.pipeline.inputs.raw_table import warn_undeclared
-from opboost_ops.pipeline.stage import Context, Outcome
+from opboost_ops.pipeline.stage import Context, Outcome, PartyContext
 from opboost_ops.quality import suites
 from opboost_ops.quality.checks import run_suite, tightened
 from opboost_ops.quality.validation import Report
@@ -58,7 +58,7 @@ def _check_unpinned(context: Context) -> Outcome:
     return check(context, {"raw_table": (suite, lambda c: own_copy.unpinned_blocks(context, c))})
 
 
-def raw_report(context: Context, folder: Path) -> Report:
+def raw_report(context: PartyContext, folder: Path) -> Report:
     """The report of `check_table`, for callers that only ask.
 
     Args:
@@ -72,7 +72,7 @@ def raw_report(context: Context, folder: Path) -> Report:
     return run_suite(suite, _RawTable(context))
 
 
-def _raw_suite(context: Context) -> suites.Suite:
+def _raw_suite(context: PartyContext) -> suites.Suite:
     party, identity = context.declared, context.federation.id
     if context.purpose == "train":
         pinned = "desensitize" in context.stages
@@ -95,7 +95,7 @@ def _look_at_label(context: Context) -> None:
 class _RawTable:
     """The party's table block by block, which counts its rows."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: PartyContext) -> None:
         self._context = context
         self.rows = 0
 
@@ -148,8 +148,7 @@ def check_frame(context: Context) -> Outcome:
 
 def check_scores(context: Context) -> Outcome:
     """Check the scores of new rows before anybody uses them."""
-    assert context.model is not None
-    files = context.registry.files(context.model)
+    files = context.registry.files(context.scored_version)
     facts = json.loads(files["columns.json"])
     scores = context.home.table("scores")
     suite = suites.scores(

@@ -25,7 +25,6 @@ def desensitize(context: Context) -> Outcome:
         PolicyError: The party's policy does not allow a feature or a mechanism.
     """
     require_consent(context.policy, context.federation, context.party)
-    assert context.releases is not None
     table = context.home.table(PREPROCESSED)
     rows = narrow_integers(table, own_copy.ROW).astype(np.int64)
     values = {

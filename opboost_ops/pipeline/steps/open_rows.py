@@ -100,7 +100,6 @@ def _require_as_large(context: Context, released: Mapping[str, int]) -> None:
 
     How many rows there are is the feature holder's choice, so a refusal tells nothing of others.
     """
-    assert context.confirm is not None
     name = f"{_RELEASED}/{context.purpose}"
     before = context.lasting.json(name) if context.lasting.has(name) else {}
     shrunk = [

@@ -71,7 +71,7 @@ def psi_answer(context: Context) -> Outcome:
 def _counted(context: Context, query: Artifact) -> str:
     """Count the query, refuse it past the policy's caps; the counts as the ledger states them."""
     federation, receiver = context.federation, context.federation.label_holder
-    month = context.epoch
+    month = context.acceptance.plan.epoch
     assert month is not None
 
     def require(queries: QueryCount) -> None:

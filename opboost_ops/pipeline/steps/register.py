@@ -96,7 +96,6 @@ def register(context: Context) -> Outcome:
 
 def _importance(context: Context, model: str) -> Importance:
     """The importance of the model's features; on unchanged rows, that of an earlier run."""
-    assert context.acceptance is not None
     federation, plan = context.federation, context.acceptance.plan
     table = context.home.table("holdout_frame")
     places = rows_for(federation, model, table.num_rows)

@@ -38,8 +38,7 @@ def score(context: Context) -> Outcome:
         ContractError: The model is damaged, or the table is not the one that was checked.
         ArtifactError: What another party released is not what it must be.
     """
-    assert context.model is not None
-    scorer = RowScorer.of(context.registry.files(context.model), context.federation)
+    scorer = RowScorer.of(context.registry.files(context.scored_version), context.federation)
     raw_table.require_unchanged(context)
     scoring, rows = context.federation.scoring, context.home.json("table")["rows"]
     warn_untrained(scorer.facts, scorer.fitted, scoring)

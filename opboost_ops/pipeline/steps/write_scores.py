@@ -98,11 +98,10 @@ def _numbers(context: Context, scores: pa.Table) -> np.ndarray:
 
 def _live(context: Context, task: Task, scores: np.ndarray) -> Counts:
     """The run's scores and the table's columns in the bins of training."""
-    assert context.model is not None
     mode = context.federation.scoring.mode
     columns = context.home.json(COUNTS) if context.home.has(COUNTS) else {}
     home = context.lasting.folder
-    return counts_of(home, context.model, mode, task, scores, columns=columns)
+    return counts_of(home, context.scored_version, mode, task, scores, columns=columns)
 
 
 def _said(scores: pa.Table) -> Counter[str]:
