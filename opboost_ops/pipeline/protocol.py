@@ -10,7 +10,7 @@ or repeat: each data-quality check is a task of its own.
 Light, because DAG files are made from it at every parse.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -137,6 +137,8 @@ class Step:
         reads: Kinds of artifact that it uses.
         publishes: Kinds of artifact that it sends.
         discloses: What it tells exactly beside these artifacts.
+        problem: The message of a failure that depends on private rows, in this and later steps;
+            of the party.
         charges: What it charges where training is private.
         approval: What a person of the party may have to approve before, with ``{federation}`` and
             ``{receiver}``; an own release is asked about by what it opens.
@@ -152,6 +154,7 @@ class Step:
     reads: tuple[str, ...] = ()
     publishes: tuple[str, ...] = ()
     discloses: tuple[Disclosure, ...] = ()
+    problem: str = ""
     charges: Literal["", "model", "metrics"] = ""
     approval: str = ""
     checks: tuple[str, ...] = ()
@@ -166,17 +169,23 @@ class Step:
         """
         return dict(task.split(".") for task in self.tasks).get(phase)
 
-    def disclosures(self, federation: Federation, party: str) -> Iterator[tuple[Disclosure, str]]:
+    def disclosures(
+        self, federation: Federation, party: str, by: str = ""
+    ) -> list[tuple[Disclosure, str]]:
         """What a party that runs it tells exactly beside its artifacts, each with its sentence.
 
         Args:
             federation: As declared.
             party: Its name.
+            by: By what; by anything when empty.
         """
-        for told in self.discloses:
-            words = sentence(told.words, federation)
-            if words and (told.receiver != "label_holder" or party != federation.label_holder):
-                yield told, words
+        return [
+            (told, words)
+            for told in self.discloses
+            if by in ("", told.by)
+            and (told.receiver != "label_holder" or party != federation.label_holder)
+            and (words := sentence(told.words, federation))
+        ]
 
 
 def _rows(federation: Federation) -> str:
@@ -308,7 +317,6 @@ _STEPS = (
         "check_table",
         "Checks the raw table against its declaration. Details stay in the home folder.",
         tasks=("open.check_table", "own.check_table", "release.check_table"),
-        # A failure up to the opening of rows has one message.
         discloses=(
             Disclosure(
                 "whether this run could use the party's table, and if not, in which task it "
@@ -316,6 +324,7 @@ _STEPS = (
                 "failure",
             ),
         ),
+        problem="The table of {} cannot be used in this run.",
         checks=("raw_table", "new_rows"),
         module="checks",
     ),
@@ -394,6 +403,7 @@ _STEPS = (
                 "failure",
             ),
         ),
+        problem="This run does not have enough usable common rows at {}.",
     ),
     Step(
         "assemble",

@@ -106,7 +106,7 @@ def announce_step(
     run: str,
     stage: str,
     by: Literal["summary", "failure", "messages"],
-) -> bool:
+) -> None:
     """Write into the ledger what a step is declared to tell beside its artifacts.
 
     Args:
@@ -115,15 +115,10 @@ def announce_step(
         run: The run's id.
         stage: The step.
         by: By what of it; see `protocol.Disclosure`.
-
-    Returns:
-        True if it tells anything.
     """
-    told = [each for each in STEPS[stage].disclosures(federation, party.name) if each[0].by == by]
-    for disclosure, words in told:
+    for disclosure, words in STEPS[stage].disclosures(federation, party.name, by):
         name = f"{stage}_{disclosure.topic}" if disclosure.topic else stage
         announce(party, federation, run, name, words, disclosure.receiver_in(federation))
-    return bool(told)
 
 
 def announce(

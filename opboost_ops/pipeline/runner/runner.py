@@ -36,7 +36,7 @@ import contextlib
 import logging
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -44,7 +44,6 @@ from typing import Any
 
 from polars.exceptions import PanicException
 
-from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import (
     BudgetError,
@@ -76,7 +75,6 @@ from opboost_ops.pipeline.party.inbox import (
 )
 from opboost_ops.pipeline.phases import stages_of
 from opboost_ops.pipeline.protocol import STEPS
-from opboost_ops.pipeline.redaction import follows_opening
 from opboost_ops.pipeline.runner import facts, progress
 from opboost_ops.pipeline.runner.disclosures import announce_step, charge_model
 from opboost_ops.pipeline.runner.drawing import RunReleases
@@ -156,40 +154,87 @@ def _run_stage(
     notice: Callable[[str], None],
     fact: facts.Tell | None,
 ) -> dict[str, Any]:
+    work = _prepare(party, stage, run)
+    party, context = work.party, work.context
+    known_before = set(context.acceptance.memory.accepted)
+    begin, processor = time.perf_counter(), facts.processor()
+    outcome, published = _execute_redacted(work)
+    _commit(work, outcome, published, known_before)
+    ahead = site_faults.ahead(party, context.federation) if stage == site_faults.STAGE else ()
+    for name in (*outcome.notices, *ahead):
+        notice(name)
+    spent = {"quality_seconds": 0.0, "quality_processor_seconds": 0.0, **outcome.spent}
+    seconds = time.perf_counter() - begin - sum(context.waited)
+    processor = facts.processor() - processor - sum(context.polled)
+    spent |= {
+        "seconds": seconds - spent["quality_seconds"],
+        "processor_seconds": processor - spent["quality_processor_seconds"],
+    }
+    facts.note(context.home, stage, spent)
+    if fact is not None:
+        size = sum(artifact.size for artifact in published)
+        facts.tell(fact, party, context.federation, stage, size)
+    _LOG.info("%s at %s: done", stage, party.name)
+    return _public_summary(context, stage, outcome, published)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A stage of a run that its party has accepted, and all that the stage may use.
+
+    Attributes:
+        party: Whose, with the policy of the run.
+        stage: Its name.
+        run: Of which run.
+        context: What the stage is given.
+        signer: The party's signing key.
+        opened: The mailboxes that the stage has opened.
+        progress: Keeps how far it is.
+    """
+
+    party: Publisher
+    stage: str
+    run: Run
+    context: Context
+    signer: Signer
+    opened: list[Mailbox]
+    progress: progress.StoredProgress
+
+
+def _prepare(party: Publisher, stage: str, run: Run) -> _Work:
+    """Accept the run's plan, and give the stage what it may use."""
     acceptance, plan = accept_plan(party, run, stage)
-    federation = acceptance.federation
-    agreements = agreements_of(party.site)
-    party = replace(party, policy=trust.for_run(party.policy, agreements, federation))
-    role = federation.parties[party.name].role
-    purpose = acceptance.plan.purpose
+    federation, purpose = acceptance.federation, acceptance.plan.purpose
+    policy = trust.for_run(party.policy, agreements_of(party.site), federation)
+    party = replace(party, policy=policy)
+    declared = federation.parties[party.name]
     stages = stages_of(federation, purpose, party.name)
     if stage not in stages:
-        raise ConfigError(f"{party.name} ({role}) has no stage {stage} in a {purpose} run.")
+        raise ConfigError(
+            f"{party.name} ({declared.role}) has no stage {stage} in a {purpose} run."
+        )
     home = home_of(party.site, run.federation, run.run)
     day = acceptance.day(clock.today())
     approval.require(party, federation, run.run, plan, stages, home, day)
     signer = signer_of(party.site, federation, party.name, day, home)
-    declared = federation.parties[party.name].encryption_key
-    acceptance.keys = Keys(
-        party.site.noise_secret(), private_key(party.site.encryption_key, declared)
-    )
+    private = private_key(party.site.encryption_key, declared.encryption_key)
+    acceptance.keys = Keys(party.site.noise_secret(), private)
     opened: list[Mailbox] = []
 
     def mailboxes() -> Mailbox:
-        private = acceptance.keys.private if acceptance.keys else None
+        heads = acceptance.heads
         opened.append(
-            open_mailbox(
-                party, federation, run.run, plan, signer, private, home, acceptance.heads, day
-            )
+            open_mailbox(party, federation, run.run, plan, signer, private, home, heads, day)
         )
         return opened[0]
 
+    stored = progress.StoredProgress(home, stage)
     context = Context(
         federation=federation,
         run=run.run,
         party=party.name,
         site=party.site,
-        policy=party.policy,
+        policy=policy,
         home=home,
         store=party.store,
         plan=plan,
@@ -200,66 +245,33 @@ def _run_stage(
         open_mailbox=mailboxes,
         releases=RunReleases(party, federation, run.run, day),
         confirm=partial(approval.confirm, party, federation, run.run, plan),
-        tell=(stored := progress.StoredProgress(home, stage)).tell,
+        tell=stored.tell,
     )
-    known_before = set(acceptance.memory.accepted)
-    begin, processor = time.perf_counter(), facts.processor()
-    subject = subject_of(context, stage)
-    if stage == subject.name:
-        announce_step(party, federation, run.run, stage, "failure")
-    failure: Exception | None = None
+    return _Work(party, stage, run, context, signer, opened, stored)
+
+
+def _execute_redacted(work: _Work) -> tuple[Outcome, list[Published]]:
+    stage, context = work.stage, work.context
+    announce_step(work.party, context.federation, context.run, stage, "failure")
     try:
-        outcome, published, told = _execute(party, context, stage, stored, opened, signer)
+        return _execute(work)
     except Exception as error:
         failure = redact_failure(context, stage, error)
         if failure is error:
             raise
-    if failure is not None:
-        # Nothing of the error that it stands for is attached.
-        raise failure
-    for mailbox in opened:
-        close_mailbox(party, federation, run.run, mailbox, home)
-    digests = [artifact.digest for artifact in published]
-    note_received(party.site, acceptance, run, known_before)
-    for draft, digest in zip(outcome.drafts, digests, strict=True):
-        acceptance.published(draft, digest)
-    keep(acceptance, context.home)
-    ahead = site_faults.ahead(party, federation) if stage == site_faults.STAGE else ()
-    for name in (*outcome.notices, *ahead):
-        notice(name)
-    spent = {"quality_seconds": 0.0, "quality_processor_seconds": 0.0, **outcome.spent}
-    seconds = time.perf_counter() - begin - sum(context.waited)
-    processor = facts.processor() - processor - sum(context.polled)
-    spent |= {
-        "seconds": seconds - spent["quality_seconds"],
-        "processor_seconds": processor - spent["quality_processor_seconds"],
-    }
-    facts.note(home, stage, spent)
-    if fact is not None:
-        facts.tell(fact, party, federation, stage, sum(artifact.size for artifact in published))
-    _LOG.info("%s at %s: done", stage, party.name)
-    summary = {**outcome.summary, "published": redaction.digests(digests)}
-    public = redaction.redact(context, stage, summary, told or outcome.model is not None)
-    if public != summary:
-        home.write_json(f"{redaction.FOLDER}/{stage}", summary)
-    return public
+    # Nothing of the error that it stands for is attached.
+    raise failure
 
 
-def _execute(
-    party: Publisher,
-    context: Context,
-    stage: str,
-    stored: progress.StoredProgress,
-    opened: list[Mailbox],
-    signer: Signer,
-) -> tuple[Outcome, list[Published], bool]:
+def _execute(work: _Work) -> tuple[Outcome, list[Published]]:
     """Run a stage, keep what it gives back, publish it, and enter what its summary tells."""
+    party, stage, context = work.party, work.stage, work.context
     federation, run = context.federation, context.run
     try:
-        with stored:
+        with work.progress:
             outcome = STAGES[stage](context)
     except OpBoostError:
-        for mailbox in opened:
+        for mailbox in work.opened:
             if mailbox.closed:
                 forget_session(party, federation, run, mailbox, context.home)
         raise
@@ -279,58 +291,44 @@ def _execute(
     # A stop reaches a stage under way, before anything of it leaves.
     require_not_stopped(party, federation, run, context.plan, context.home)
     assert {draft.kind for draft in outcome.drafts} <= {*STEPS[stage].publishes}, stage
-    published = publish(party, federation, run, signer, outcome.drafts)
-    told = announce_step(party, federation, run, stage, "summary")
+    published = publish(party, federation, run, work.signer, outcome.drafts)
+    announce_step(party, federation, run, stage, "summary")
     if outcome.failure is not None:
         raise outcome.failure
-    return outcome, published, told
+    return outcome, published
 
 
-@dataclass(frozen=True)
-class _Subject:
-    """The subject of a stage's failures.
-
-    Attributes:
-        name: Of the step whose declaration says what a failure tells.
-        problem: The public message.
-    """
-
-    name: str
-    problem: str
-
-
-TABLE = _Subject("check_table", "The table of {} cannot be used in this run.")
-COMMON_ROWS = _Subject("open_rows", "This run does not have enough usable common rows at {}.")
+def _commit(
+    work: _Work, outcome: Outcome, published: Sequence[Published], known_before: set[str]
+) -> None:
+    """Enter what was received and published into the party's memory and audit log."""
+    party, context, acceptance = work.party, work.context, work.context.acceptance
+    for mailbox in work.opened:
+        close_mailbox(party, context.federation, context.run, mailbox, context.home)
+    note_received(party.site, acceptance, work.run, known_before)
+    for draft, artifact in zip(outcome.drafts, published, strict=True):
+        acceptance.published(draft, artifact.digest)
+    keep(acceptance, context.home)
 
 
-def subject_of(context: Context, stage: str) -> _Subject:
-    """Return the subject of a stage's failures.
-
-    Args:
-        context: The stage's.
-        stage: Its name.
-    """
-    return COMMON_ROWS if follows_opening(context, stage) else TABLE
-
-
-def is_private(federation: Federation, party: str, subject: _Subject) -> bool:
-    """True if the reason of a party's failure stays at home.
-
-    Before it opens rows, a label holder's failures tell of its own table alone, and it reports
-    them; so do parties of horizontal learning.
-
-    Args:
-        federation: As declared.
-        party: Its name.
-        subject: What the failure tells of.
-    """
-    return subject is COMMON_ROWS or party in federation.feature_holders
+def _public_summary(
+    context: Context, stage: str, outcome: Outcome, published: Sequence[Published]
+) -> dict[str, Any]:
+    digests = redaction.digests([artifact.digest for artifact in published])
+    summary = {**outcome.summary, "published": digests}
+    told = STEPS[stage].disclosures(context.federation, context.party, "summary")
+    public = redaction.redact(context, stage, summary, bool(told) or outcome.model is not None)
+    if public != summary:
+        context.home.write_json(f"{redaction.FOLDER}/{stage}", summary)
+    return public
 
 
 def redact_failure(context: Context, stage: str, error: Exception) -> Exception:
     """Replace a failure that depends on private rows by one message, and keep its reason at home.
 
-    Failures by files, keys, clocks, stores, policies, budgets and artifacts of others are public.
+    Before it opens rows, a label holder's failures tell of its own table alone, and it reports
+    them; so do parties of horizontal learning. Failures by files, keys, clocks, stores, policies,
+    budgets and artifacts of others are public.
 
     Args:
         context: The stage's.
@@ -340,14 +338,16 @@ def redact_failure(context: Context, stage: str, error: Exception) -> Exception:
     Returns:
         The same error where it is public; otherwise one in the same words, whatever the reason.
     """
-    subject = subject_of(context, stage)
-    if not is_private(context.federation, context.party, subject) or _is_public(error):
+    holder = context.party in context.federation.feature_holders
+    if _is_public(error) or not (holder or redaction.follows_opening(context, stage)):
         return error
     text = str(error) if isinstance(error, OpBoostError) else traceback.format_exc()
     _keep_reason(context.home, f"{stage}: {text}\n{_charged(context)}")
     place = f"{context.federation.name}/{context.run}/{REASON}"
+    so_far = context.stages[: context.stages.index(stage) + 1]
+    problem = [STEPS[name].problem for name in so_far if STEPS[name].problem][-1]
     return ContractError(
-        subject.problem.format(context.party),
+        problem.format(context.party),
         f"Its own people find the reason in {place} in its home folder.",
     )
 
