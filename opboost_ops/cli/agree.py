@@ -192,7 +192,11 @@ def _list_agreements(agreements: "Agreements", as_json: bool) -> None:
     if not agreements.agreements:
         print(f"{agreements.party} has agreed to nothing.")
     for entry in agreements.agreements:
-        state = f"withdrawn {entry.withdrawn}" if entry.withdrawn else "stands"
+        state = "superseded"
+        if entry.withdrawn:
+            state = f"withdrawn {entry.withdrawn}"
+        elif entry == agreements.newest(entry.federation):
+            state = "in force"
         print(f"{entry.number}  {entry.federation}  {entry.at}  {entry.digest[:16]}  {state}")
 
 

@@ -70,7 +70,9 @@ def check(site: SiteFolder, as_json: AsJson = False) -> None:
         summary = {"party": declared.party, "lines": lines, "entries": entries, "head": head}
         print(json.dumps({**summary, "gaps": [asdict(gap) for gap in gaps]}))
     else:
-        print(f"{declared.party}: {lines} lines, {entries} audit entries, head {head[:16]}.")
+        print(
+            f"{declared.party}: {lines} ledger entries, {entries} audit entries, head {head[:16]}."
+        )
         for gap in gaps:
             print(gap)
     if gaps:
@@ -242,17 +244,17 @@ def forget_command(
         print(f"{declared.party} forgot the person: {removed} pins were removed.")
     elif unread:
         print(
-            f"{declared.party} has put the ID on its list, but no pin is theirs, and of its "
-            f"tables {', '.join(unread)} could not be checked: check how it is written."
+            f"{declared.party} has listed the ID as forgotten. No pin had it, and the tables of "
+            f"{', '.join(unread)} could not be searched: check the spelling of the ID."
         )
     else:
         print(
-            f"Nobody of this ID is known to {declared.party}: it is in none of its tables, and no "
-            "release has it. It is on the list all the same; check how it is written."
+            f"{declared.party} does not know this ID: no table and no release has it. It is "
+            "listed as forgotten all the same; check its spelling."
         )
-    print("From its next run on no release holds a row of theirs.")
+    print("No release from the next run on has a row of this person.")
     if copies:
-        print(f"Removed from the copies that runs of {', '.join(copies)} have made of a source.")
+        print(f"Removed from the copies of source tables that runs of {', '.join(copies)} made.")
     received: dict[str, set[str]] = {}
     for entry in entries:
         if entry.artifact != entry.release:
@@ -270,7 +272,7 @@ def forget_command(
         for version in Registry(declared.models, federation).versions()
     ]
     if versions:
-        print(f"Cannot be unlearnt: up to {len(versions)} models here; the next one is without.")
+        print(f"Trained with the person: up to {len(versions)} models here, but not the next one.")
     print(
         "Still here: the row in the party's own table or source, and other intermediate tables of "
         "earlier runs until `opboost store gc` removes those runs."
@@ -295,11 +297,11 @@ def forget_command(
             "points_removed": points,
             "copies_cleaned": copies,
             "still_in_the_tables_of": still_in,
-            "tables_not_looked_at": unread,
+            "tables_not_searched": unread,
             "artifacts_that_cannot_be_recalled": {
                 receiver: sorted(places) for receiver, places in received.items() if removed
             },
-            "models_trained_before": versions,
+            "models_trained_here_before": versions,
         }
         receipt.write_text(f"{json.dumps(content, indent=1)}\n", encoding="utf-8")
         print(f"Receipt: {receipt}. `opboost audit show` has its entry, number {number_of_entry}.")

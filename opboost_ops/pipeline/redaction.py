@@ -57,7 +57,7 @@ def verdicts(passed: Mapping[str, bool]) -> dict[str, Any]:
 FOLDER = "summaries"
 
 #: What stands for the words of a decision.
-WORDS = "the reason is told to the label holder's own people alone"
+WORDS = "only the label holder sees the reason"
 
 #: The first stage that knows who is common.
 _FIRST = "open_rows"

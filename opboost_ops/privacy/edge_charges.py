@@ -139,6 +139,21 @@ def private_edges(federation: Federation, party: str) -> dict[str, Feature]:
     }
 
 
+def edges_costs(federation: Federation, party: str) -> dict[str, float]:
+    """The loss of a party's private edges, by feature.
+
+    Args:
+        federation: As declared.
+        party: The party.
+    """
+    shared = federation.domain.to_domain()
+    return {
+        name: float(edges_loss(feature.private_edges, feature.domain_in(shared)).loss[-1])
+        for name, feature in private_edges(federation, party).items()
+        if feature.private_edges is not None
+    }
+
+
 def edges_words(name: str, feature: Feature) -> str:
     """The disclosure by the private edges of a feature.
 

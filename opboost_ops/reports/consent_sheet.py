@@ -5,7 +5,7 @@ documents take their numbers and words from here.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from opboost_ops.privacy.consent.changes import Leaving, leaving
 from opboost_ops.privacy.consent.compliance import MONTHS, all_features_limit, limits
 from opboost_ops.privacy.consent.exposure import guesses_of
 from opboost_ops.privacy.consent.guessing import Guess, Law, RecordGuess, guess_record
-from opboost_ops.privacy.edge_charges import edges_loss, private_edges
+from opboost_ops.privacy.edge_charges import edges_costs
 from opboost_ops.reports.display.blocks import finite
 
 SetBy = Literal["init", "a person", "nobody"]
@@ -106,7 +106,7 @@ class ConsentSheet:
         received: What others send this party without an epsilon: from whom, and what.
         caps: Caps of the party's policy.
         laws: Of the features.
-        edges: What the private edges of all columns cost together, once.
+        edges: The loss of private edges, paid once, by feature.
         models: The guarantee of sums with noise, in words; empty where there are none.
     """
 
@@ -121,7 +121,7 @@ class ConsentSheet:
     received: tuple[tuple[str, str], ...]
     caps: tuple[Cap, ...]
     laws: Mapping[str, Law]
-    edges: float = 0.0
+    edges: Mapping[str, float] = field(default_factory=dict)
     models: str = ""
 
     @property
@@ -132,11 +132,11 @@ class ConsentSheet:
     @property
     def totals(self) -> Totals:
         """The cost of one person's record."""
-        lines = self.record
+        lines, edges = self.record, sum(self.edges.values())
         return Totals(
-            sum(line.loss_1 for line in lines) + self.edges,
-            sum(line.loss_whole for line in lines) + self.edges,
-            sum(line.loss_whole_ever for line in lines) + self.edges,
+            sum(line.loss_1 for line in lines) + edges,
+            sum(line.loss_whole for line in lines) + edges,
+            sum(line.loss_whole_ever for line in lines) + edges,
         )
 
     @property
@@ -231,19 +231,9 @@ def consent_sheet(
         tuple((sender, what) for sender, to, what in releases if to == party),
         tuple(_caps(federation, party, policy)),
         {name: law for name, (law, _) in guesses.items()},
-        sum(
-            _edges_cost(federation, feature)
-            for feature in private_edges(federation, party).values()
-        ),
+        edges_costs(federation, party),
         models,
     )
-
-
-def _edges_cost(federation: Federation, feature: Feature) -> float:
-    edges = feature.private_edges
-    assert edges is not None
-    domain = feature.domain_in(federation.domain.to_domain())
-    return float(edges_loss(edges, domain).loss[0])
 
 
 def _released(

@@ -149,7 +149,7 @@ def _features(sheet: ConsentSheet) -> Table:
         budget = Cell("none", state="warn")
         if cap is not None and cap.value is not None:
             budget = Cell(f"{cap.value:,g}", cap.value, title=f"set by {cap.set_by}")
-        releases = line.releases
+        releases, edges = line.releases, sheet.edges.get(line.column, 0.0)
         rows.append(
             (
                 line.column,
@@ -158,8 +158,8 @@ def _features(sheet: ConsentSheet) -> Table:
                 Cell(share_words(line.guess.after), line.guess.after),
                 _share(line.guess.of_two),
                 _share(line.guess.of_three),
-                _odds(sum(charge.loss_1 for charge in charges), releases, "loss(1)"),
-                _odds(sum(charge.loss_whole for charge in charges), releases, "loss(R-L)"),
+                _odds([charge.loss_1 for charge in charges], releases, edges, "loss(1)"),
+                _odds([charge.loss_whole for charge in charges], releases, edges, "loss(R-L)"),
                 Cell("no limit", state="bad") if releases is None else count(releases),
                 budget,
             )
@@ -189,8 +189,8 @@ def _features(sheet: ConsentSheet) -> Table:
     return Table("released", f"Randomised, to {sheet.receiver}", heads, rows, note)
 
 
-def _odds(loss: float, releases: int | None, what: str) -> Cell:
-    whole = float("inf") if releases is None else releases * loss
+def _odds(losses: list[float], releases: int | None, edges: float, what: str) -> Cell:
+    whole = float("inf") if releases is None else releases * sum(losses) + edges
     return odds_cell(whole, what)
 
 

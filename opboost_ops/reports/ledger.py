@@ -11,7 +11,7 @@ from datetime import date
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 from opboost_ops.config.agreement import federation_of
 from opboost_ops.config.policy import AlignmentRules, Policy
@@ -58,16 +58,18 @@ class ColumnLine:
     """A feature towards one receiver: its releases, and what they cost.
 
     Attributes:
+        kind: ``values`` of people, or ``edges`` that were drawn from them once.
         feature: Its name in the federation.
         column: Name of the raw column, which the budget is for.
         receiver: Who receives it.
-        releases: Days on which releases opened, oldest first; private edges are one, too.
+        releases: Days on which releases opened, oldest first.
         loss: Of one release: loss(R - L) of the value and of the missing bit.
         spent: By the raw column, over all features, receivers and releases.
         budget: Of the raw column; None where there is none.
         since: The day whose values stand; None where no release is open.
     """
 
+    kind: Literal["values", "edges"]
     feature: str
     column: str
     receiver: str
@@ -91,6 +93,7 @@ class ColumnLine:
     def document(self) -> dict[str, Any]:
         """As JSON."""
         return {
+            "kind": self.kind,
             "feature": self.feature,
             "column": self.column,
             "receiver": self.receiver,
@@ -133,7 +136,7 @@ def left_of(lines: Iterable[ColumnLine]) -> Left:
     Args:
         lines: Of the columns.
     """
-    limited = [line for line in lines if line.more is not None]
+    limited = [line for line in lines if line.more is not None and line.kind == "values"]
     if not limited:
         return Left()
     first = min(limited, key=lambda line: line.more or 0)
@@ -201,17 +204,21 @@ class LedgerView:
             federations: Their names.
         """
         ids = set().union(*(self.federations.get(name, ()) for name in federations))
-        groups: dict[tuple[str, str, str], list[Release]] = {}
+        groups: dict[tuple[Literal["values", "edges"], str, str, str], list[Release]] = {}
         for release in self.releases:
             if release.id in ids:
-                place = (release.feature, release.column, release.receiver)
+                place = (release.kind, release.feature, release.column, release.receiver)
                 groups.setdefault(place, []).append(release)
         spent = spent_by_column(self.releases)
         lines = []
-        for (feature, column, receiver), group in groups.items():
+        # Edges are drawn before any value is released, and come last.
+        for (kind, feature, column, receiver), group in sorted(
+            groups.items(), key=lambda item: item[0][0] == "edges"
+        ):
             still = [release.opened for release in group if not release.ended]
             lines.append(
                 ColumnLine(
+                    kind,
                     feature,
                     column,
                     receiver,
@@ -351,6 +358,7 @@ def planned(
             receiver = federation.label_holder
             lines.append(
                 ColumnLine(
+                    "values",
                     declaration.feature,
                     declaration.column,
                     receiver,

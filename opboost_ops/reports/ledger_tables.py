@@ -116,7 +116,11 @@ def totals(lines: Sequence[ColumnLine], view: LedgerView, entries: Sequence[Date
         (
             left_fact(left_of(lines)),
             Fact("One person, all columns", f"odds {odds_of(spent)}", f"worst case; loss {hint}"),
-            Fact("Columns released", str(len(lines)), f"{len(entries):,} ledger entries"),
+            Fact(
+                "Columns released",
+                str(len({line.column for line in lines})),
+                f"{len(entries):,} ledger entries",
+            ),
         )
     )
 
@@ -130,7 +134,7 @@ def columns_table(lines: Sequence[ColumnLine], planned: bool = False) -> Table:
     """
     rows = [
         (
-            line.feature,
+            f"edges of {line.feature}" if line.kind == "edges" else line.feature,
             line.column,
             line.receiver,
             ", ".join(day.isoformat() for day in line.releases) or "none",
@@ -163,6 +167,8 @@ def _spent(line: ColumnLine) -> Cell:
 
 
 def _next(line: ColumnLine) -> Cell:
+    if line.kind == "edges":
+        return Cell("none: drawn once")
     loss = number(float(line.loss)).text
     if line.more is None:
         return Cell(f"costs {loss}; no budget")

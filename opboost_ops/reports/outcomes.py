@@ -9,6 +9,7 @@ from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
 from opboost_ops.learning.metrics import LOSSES, main_metric
+from opboost_ops.privacy.edge_charges import edges_costs
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.reports.display.blocks import (
     Block,
@@ -212,7 +213,7 @@ def outcome(
     Returns:
         ``metric``; the ``gain`` over the label holder's columns alone with its 95 % interval, in
         the mode of scoring, None where it is not measured; ``mode``, ``champion``, ``why``; and
-        ``cost``, by party the loss(R - L) of one release.
+        ``cost``, by party the loss(R - L) of one release with its private edges.
     """
     evaluation = json.loads(files["evaluation.json"])
     facts = json.loads(files["columns.json"])
@@ -222,6 +223,7 @@ def outcome(
         party: sum(
             float(curve.loss[-1]) for curve in column_losses(columns_of(federation, party)).values()
         )
+        + sum(edges_costs(federation, party).values())
         for party in federation.feature_holders
     }
     return {
@@ -241,7 +243,7 @@ def outcome_words(result: Mapping[str, Any]) -> str:
         result: What `outcome` returns.
     """
     became = "became champion" if result["champion"] else "did not become champion"
-    paid = ", ".join(f"{party} {float(loss):.1f}" for party, loss in result["cost"].items())
+    paid = ", ".join(f"{float(loss):.1f} at {party}" for party, loss in result["cost"].items())
     cost = (
         f"One release costs a person a loss of at most {paid}, summed over the columns: a loss L "
         "changes the odds between any two records by at most e^L. Retraining costs nothing."

@@ -98,7 +98,10 @@ def _keys(plan: Plan, declared: Keys) -> Iterator[Check]:
             keys_declared["signing_key"],
             *(former["key"] for former in keys_declared.get("former_keys", [])),
         }
-        keys -= set(keys_declared.get("revoked_keys", []))
+        if its["signing_key"] in keys_declared.get("revoked_keys", []):
+            # Its owner signed with it before the revocation, and a thief could have.
+            yield None, f"a signing key of {party} that nobody has revoked since"
+            continue
         yield its["signing_key"] in keys, f"another signing key of {party}"
 
 
@@ -274,8 +277,14 @@ def _checkpoints(its: Published) -> Iterator[Check]:
         number, digest = head["number"], head["head"]
         place = {"party": party, "federation": artifact.federation, "receiver": to}
         message = canonical({**place, "number": number, "head": digest})
-        signed = is_signed(plan.signing_keys(party), message, bytes.fromhex(head["signature"]))
-        yield signed, f"the checkpoint of {party} is not signed by it"
+        signature = bytes.fromhex(head["signature"])
+        signed = is_signed(plan.signing_keys(party), message, signature)
+        if not signed and is_signed(
+            plan.parties[party].get("revoked_keys", []), message, signature
+        ):
+            yield None, f"a checkpoint of {party} under a key that is not revoked"
+        else:
+            yield signed, f"the checkpoint of {party} is not signed by it"
         first = its.seen.numbers[artifact.federation, party, to].setdefault(number, digest)
         yield first == digest, f"{party} gave number {number} twice"
 

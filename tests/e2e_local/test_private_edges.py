@@ -1,5 +1,6 @@
 """Private edges at a party: drawn once, charged, pinned, and known to its ledger."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from opboost_ops.exchange.party_state import open_state
 from opboost_ops.extras.setup.federation_file import write_private_edges
 from opboost_ops.pipeline.party.recovery import recover
 from opboost_ops.pipeline.party.rollback import check
+from opboost_ops.reports.ledger import ledger_of, left_of
 from tests.commands import printed, printed_json
 from tests.federation import Workspace
 from tests.party_state import state_of
@@ -128,6 +130,18 @@ def test_the_consent_sheet_lists_the_edges_with_their_epsilon(fresh: Workspace) 
     sheet = consent(fresh)
     assert any("epsilon 2 " in one["discloses"] for one in sheet["exact"])
     assert sheet["totals"]["loss_1"] == pytest.approx(before["totals"]["loss_1"] + cost)
+    (income,) = [line for line in sheet["columns"] if line["column"] == "income"]
+    (earlier,) = [line for line in before["columns"] if line["column"] == "income"]
+    odds = earlier["guess"]["odds"] * math.exp(cost)
+    assert income["guess"]["odds"] == pytest.approx(odds)
+
+
+def test_edges_are_no_column_of_the_ledger_and_end_no_budget(fresh: Workspace) -> None:
+    draw(fresh)
+    site, policy = fresh.site("bank"), load_policy(fresh.folder / "bank" / "policy.yaml")
+    view = ledger_of(site, policy)
+    assert [(line.kind, line.feature) for line in view.lines] == [("edges", "income")]
+    assert left_of(view.lines).feature == ""
 
 
 def test_init_asks_for_edges_of_all_numbers_and_bounds_draws_them(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_a_receipt_states_what_is_gone_and_what_cannot_be_recalled(
         place = f"credit_scoring/{FIRST_RUN}/ranks/{party}"
         assert place in receipts[party]["artifacts_that_cannot_be_recalled"]["credit"]
     assert receipts["credit"]["points_removed"] == 2
-    assert receipts["credit"]["models_trained_before"] == [f"credit_scoring/{FIRST_RUN}"]
+    assert receipts["credit"]["models_trained_here_before"] == [f"credit_scoring/{FIRST_RUN}"]
     # No file at home has a point or a pin of theirs: another search finds nothing.
     again = workspace.folder / "bank" / "again.json"
     printed("forget", workspace.folder / "bank", person, "--receipt", again)

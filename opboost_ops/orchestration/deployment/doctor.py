@@ -253,7 +253,7 @@ def _triggerer(queues: list[str]) -> Finding:
     from opboost_ops.orchestration.pages.airflow_tables import Job, create_session
 
     if not conf.getboolean("triggerer", "queues_enabled", fallback=False):
-        return Finding("ok", "Waiting tasks are started for each look; no triggerer is needed.")
+        return Finding("ok", "Waiting tasks start again for each check; no triggerer is needed.")
     since = datetime.now(UTC) - timedelta(
         seconds=conf.getint("triggerer", "triggerer_health_check_threshold", fallback=30)
     )

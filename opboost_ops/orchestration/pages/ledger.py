@@ -385,7 +385,8 @@ def agreements_table(site: Site, query: Query) -> Table:
         site: The party's.
         query: What is asked for; agreements of what may not be seen are left out.
     """
-    agreements = agreements_of(site).agreements
+    agreements_made = agreements_of(site)
+    agreements = agreements_made.agreements
     rows = []
     for agreement in reversed(agreements):
         if not query.sees(agreement.federation):
@@ -400,14 +401,17 @@ def agreements_table(site: Site, query: Query) -> Table:
         names = [path for path, _, _ in changes]
         more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         what = f"{', '.join(names[:_NAMED])}{more}" if earlier else "all of it: the first"
+        state = Cell("superseded")
+        if agreement.withdrawn is not None:
+            state = Cell(f"withdrawn {moment(agreement.withdrawn).text}", state="warn")
+        elif agreement == agreements_made.newest(agreement.federation):
+            state = Cell("in force", state="good")
         rows.append(
             (
                 agreement.number,
                 agreement.federation,
                 moment(agreement.at),
-                Cell("stands", state="good")
-                if agreement.withdrawn is None
-                else Cell(f"withdrawn {moment(agreement.withdrawn).text}", state="warn"),
+                state,
                 Cell(agreement.digest[:16], agreement.digest, title=agreement.digest),
                 Cell(what or "nothing but the software", "; ".join(names) or what),
             )

@@ -114,7 +114,7 @@ def changes(agreements: Agreements, federation: Federation) -> list[Change]:
         if _column(before, agreements.party, charge) != _column(after, agreements.party, charge)
     }
     if earlier and earlier[-1].withdrawn is not None:
-        fields.append(("agreement", f"number {earlier[-1].number}, withdrawn", "standing again"))
+        fields.append(("agreement", f"number {earlier[-1].number}, withdrawn", "in force again"))
     all_changes = [
         Change(
             path,
@@ -192,23 +192,28 @@ def _means(
             return "runs with parties of another version are refused until they have agreed, too"
         case ["agreement"]:
             return "plans are answered again"
+        case ["federation", "id"] if before is None:
+            return "which column identifies a person"
         case ["federation", "id", *_]:
             return (
-                "which column names a person, and how: points of that column are queried, "
-                "and a person written otherwise is another one, who was not forgotten: forget "
-                f"people again by their new ID, `opboost forget`{_draw(party, costs)}"
+                "which column identifies a person: a person with another ID counts as new, and "
+                "has to be forgotten again by the new ID, `opboost forget`"
+                f"{_draw(party, costs)}"
             )
         case ["federation", "terms", *_]:
-            return "what the parties may use what they receive for, how often, and how long"
+            return "the purpose, the end, the frequency and the retention of what is sent"
         case ["federation", "alignment", *_]:
             return _ALIGNED.format(_WHOM[federation.alignment.overlap])
         case ["federation", "domain", *_]:
+            drawn = "" if before is None else _draw(party, costs)
             return (
                 "the integers on which protected features without a domain of their own are "
-                f"released{_draw(party, costs)}"
+                f"released{drawn}"
             )
+        case ["federation", "name" | "uuid" | "version"]:
+            return "identifies the federation, and the version of its file"
         case ["federation", "parties", whose, "revoked_keys"]:
-            return f"nothing that these keys of {whose} sign is accepted from now on"
+            return f"signatures by these keys of {whose} are refused from now on"
         case ["federation", "parties", whose, "former_keys"]:
             return (
                 f"keys that {whose} has replaced; until its date one still speaks for {whose}, or "
@@ -220,13 +225,16 @@ def _means(
             whose,
             "signing_key" | "signing_key_from" | "signing_key_expires",
         ]:
-            return f"who speaks for {whose}: compare the key by another way before agreeing"
+            return f"the key by which {whose} signs: compare its fingerprint by telephone first"
         case ["federation", "parties", whose, "encryption_key"]:
             return (
-                f"who can read what is addressed to {whose}; without one, all readers of the store"
+                f"the key that opens what is sent to {whose}; without one, every reader of the "
+                "store can read it"
             )
         case ["federation", "parties", whose, "role"]:
             return f"{whose} joins" if before is None else f"{whose} is the {after} from now on"
+        case ["federation", "parties", whose, "label", *_]:
+            return "what the model learns to predict; labels stay where they are"
         case ["federation", "parties", whose, "features", feature, *rest]:
             mine = _charges(costs, feature) if whose == party else {}
             return _of_a_feature(whose, feature, rest, before, after, receiver, mine, federation)
@@ -260,7 +268,7 @@ def _of_a_feature(
     protected = whose in federation.feature_holders
     if not protected:
         sums = "sums over it leave" if federation.learning == "horizontal" else "it stays there"
-        return f"a column of {whose}'s own: {sums}"
+        return f"a column of {whose}: {sums}"
     if not rest and after is None:
         return f"{whose} stops releasing {feature}; its releases stay charged"
     if not rest and before is None:

@@ -9,6 +9,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.mechanisms import UnaryEncoding
 from opboost_ops.mechanisms.randomised_response import BIT
 from opboost_ops.privacy.consent.guessing import Guess, Law
+from opboost_ops.privacy.edge_charges import edges_costs
 from opboost_ops.privacy.loss import column_losses
 
 #: What the values of a released column are called, by its declared type; others are ranges.
@@ -39,6 +40,8 @@ def exposure_words(federation: Federation, party: str) -> str:
 def guesses_of(federation: Federation, party: str) -> dict[str, tuple[Law, Guess]]:
     """By feature, the law of a release and what can be guessed, with the missing bit.
 
+    Odds count the loss of private edges, too.
+
     Args:
         federation: As declared.
         party: Of one that releases nothing, there is nothing to guess.
@@ -49,10 +52,11 @@ def guesses_of(federation: Federation, party: str) -> dict[str, tuple[Law, Guess
     for column in columns_of(federation, party):
         groups.setdefault(column.feature, []).append(column)
     guesses: dict[str, tuple[Law, Guess]] = {}
+    edges = edges_costs(federation, party)
     for name, group in groups.items():
         law = _law(group)
         loss = sum(float(curve.loss[-1]) for curve in column_losses(group).values())
-        guesses[name] = law, law.guess(loss)
+        guesses[name] = law, law.guess(loss + edges.get(name, 0.0))
     return guesses
 
 

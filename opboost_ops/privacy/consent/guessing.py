@@ -117,7 +117,7 @@ class Law:
         """A receiver's best guess.
 
         Args:
-            loss: loss(R - L) of the release, with the missing bit.
+            loss: loss(R - L) of the release, with the missing bit and private edges.
         """
         prior, law = self.weights, self.channel.probabilities()
         places, bits = self._states()

@@ -121,7 +121,7 @@ def _excesses(name: str, budget: float | None, after: Loss, needs: Loss) -> list
     if needs == math.inf:
         return [f"{name} is {budget:g}, and the loss of this release is infinite"]
     spent = float(after - needs)
-    return [f"{name} is {budget:g}, of which {spent:.4f} are spent and {float(needs):.4f} needed"]
+    return [f"{name} is {budget:g}, {spent:.4f} are spent, and it needs {float(needs):.4f}"]
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def test_withdrawing(workspace: Workspace) -> None:
 
 def test_without_a_federation_it_lists(workspace: Workspace) -> None:
     said = agree(workspace).output
-    assert "1  credit_scoring" in said and "stands" in said
+    assert "1  credit_scoring" in said and "in force" in said
 
 
 def test_check_and_run_name_who_has_not_agreed_and_the_command(workspace: Workspace) -> None:

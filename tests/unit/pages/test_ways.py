@@ -69,7 +69,7 @@ def test_the_agreements_with_what_each_has_changed(reader: Reader, shown: Worksp
     assert newest["what it changed"] == "parties.bank.features.income.bounds"
     assert first["what it changed"] == "all of it: the first"
     assert len(newest["digest"]) == 64
-    assert newest["state"] == "stands"
+    assert (newest["state"], first["state"]) == ("in force", "superseded")
 
 
 def test_from_each_page_to_the_document_about_it_and_on_to_others(

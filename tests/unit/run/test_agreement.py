@@ -156,6 +156,10 @@ def test_a_change_says_what_it_costs(
     assert not [c for c in changes(load(bank), federation(**change)) if "columns" in c.field]
 
 
+def test_a_first_agreement_releases_nothing_again(bank: Site) -> None:
+    assert not [c for c in changes(load(bank), federation()) if "once more" in c.means]
+
+
 def test_another_common_domain_redraws_only_what_follows_it(bank: Site) -> None:
     own = {f"{INCOME}__domain": {"lower": 1, "upper": 10}}
     agree(bank, federation(**own))

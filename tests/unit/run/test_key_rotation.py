@@ -250,6 +250,14 @@ def test_a_revoked_key_is_refused_at_once_by_who_has_agreed(workspace: Workspace
     assert "is revoked: a new run under the newest agreement" in workspace.reason(LABEL)
 
 
+def test_runs_before_a_revocation_are_not_called_broken(workspace: Workspace) -> None:
+    declare(workspace, BANK, renewed(workspace, BANK, "signing", "--revoke"))
+    workspace.until("open_rows")
+    places = [workspace.folder, workspace.folder / "exchange"]
+    outcomes = [outcome for place in places for outcome in verify([place])]
+    assert not [outcome for outcome in outcomes if outcome.is_broken]
+
+
 def test_a_revoked_label_holder_plans_nothing(workspace: Workspace) -> None:
     """Its thief replays the older agreement, which nobody has withdrawn."""
     workspace.open()
