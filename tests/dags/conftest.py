@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 from airflow.sdk import DAG
+from airflow.sdk.execution_time import task_runner
+from airflow.sdk.execution_time.comms import GetXCom, XComResult
 
 from opboost_ops.extras.datasets import load
 from opboost_ops.extras.datasets.workspace import write_workspace
@@ -71,6 +73,22 @@ def declare(federations: Path, **entries: Any) -> dict[str, DAG]:
     return build_dags(federations)
 
 
+def with_mark(patch: pytest.MonkeyPatch, blocked: Any = None) -> None:
+    """Let the API for tasks answer what lies where the scheduler leaves its mark.
+
+    Args:
+        patch: How long it does.
+        blocked: The value.
+    """
+
+    def send(asked: GetXCom) -> XComResult:
+        assert asked.key == "blocked_by"
+        assert asked.task_id in ("credit_open.check_table", "after")
+        return XComResult(key=asked.key, value=blocked)
+
+    patch.setattr(task_runner, "SUPERVISOR_COMMS", SimpleNamespace(send=send), raising=False)
+
+
 def in_task(
     patch: pytest.MonkeyPatch,
     params: dict[str, Any] | None = None,
@@ -87,10 +105,6 @@ def in_task(
     """
     left: dict[str, Any] = {}
 
-    def xcom_pull(task_ids: str, key: str) -> Any:
-        assert (task_ids, key) == ("credit_open.check_table", "blocked_by")
-        return blocked
-
     fields = {"dag_id": DAG_ID, "run_id": RUN, "run_type": "manual", "conf": {}, "clear_number": 0}
     dag_run = SimpleNamespace(**{**fields, **run})
     after = {"bank_release.check_table", "credit_open.digest_ids", "credit_open.check_table"}
@@ -98,9 +112,9 @@ def in_task(
         dag_id=dag_run.dag_id,
         run_id=dag_run.run_id,
         task=SimpleNamespace(task_id="credit_open.open_run", downstream_task_ids=after),
-        xcom_pull=xcom_pull,
         xcom_push=lambda key, value: left.update({key: value}),
     )
+    with_mark(patch, blocked)
     context = {"dag_run": dag_run, "params": params or {}, "ti": ti}
     for module in (tasks, run_notes, sensors):
         patch.setattr(module, "get_current_context", lambda: context)

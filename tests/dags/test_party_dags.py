@@ -21,7 +21,7 @@ from opboost_ops.orchestration.dags.factory import build_dags
 from opboost_ops.orchestration.dags.lineage import PARAMETER
 from opboost_ops.orchestration.dags.operators import StillWaiting, StoreSensor
 from opboost_ops.orchestration.dags.party_dags import names_in
-from tests.dags.conftest import declare
+from tests.dags.conftest import declare, with_mark
 from tests.federation import Workspace
 
 NAME = "credit_scoring"
@@ -183,13 +183,15 @@ class Airflow:
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         ti = SimpleNamespace(
+            dag_id=self.run.dag_id,
+            run_id=self.run.run_id,
             task=SimpleNamespace(task_id="join_run", downstream_task_ids={"after"}),
-            xcom_pull=lambda **_: None,
             xcom_push=lambda *_: None,
             get_dr_count=lambda **_: self.count,
             get_ti_count=lambda **_: self.count,
         )
         context = {"dag_run": self.run, "params": {}, "ti": ti}
+        with_mark(self._patch)
         for module in (tasks, sensors):
             self._patch.setattr(module, "get_current_context", lambda: context)
         return function(*args, **kwargs)

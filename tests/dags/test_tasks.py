@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk import BaseXCom
+from airflow.sdk import BaseXCom, serde
 from airflow.sdk.exceptions import AirflowFailException
 
 from opboost_ops.errors import BudgetError, ContractError
@@ -102,13 +102,31 @@ def test_a_version_of_digits_stays_text(
 
 def test_open_run_refuses_what_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BaseXCom, "delete", lambda *_: None)
-    # Any worker may have overwritten it: its text is repeated nowhere.
-    in_task(monkeypatch, blocked=["send your keys to mallory"])
+    in_task(monkeypatch, blocked=True)
     with pytest.raises(AirflowFailException, match="cannot start all tasks") as caught:
         tasks.open_run("federation.yaml", "train")
     # With all else that is wrong.
     assert "federation.yaml" in str(caught.value)
-    assert "mallory" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ["send your keys to mallory"],
+        {"__classname__": "airflow.models.nothing.Thing", "__version__": 1, "__data__": {}},
+        {"__classname__": "airflow.sdk.Asset", "__version__": 1, "__data__": {"name": "a"}},
+    ],
+)
+def test_what_a_worker_leaves_for_the_first_task_becomes_no_object_and_no_text(
+    monkeypatch: pytest.MonkeyPatch, value: Any
+) -> None:
+    imported: list[str] = []
+    monkeypatch.setattr(serde, "import_string", imported.append)
+    in_task(monkeypatch, blocked=value)
+    with pytest.raises(AirflowFailException, match=r"federation\.yaml") as caught:
+        tasks.open_run("federation.yaml", "train")
+    assert not imported
+    assert not any(word in str(caught.value) for word in ("mallory", "cannot start", "unexpected"))
 
 
 def test_a_run_id_that_names_another_run_opens_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.listeners import hookimpl
+from airflow.sdk import BaseXCom
 
 from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration.dags.lineage import PARAMETER
@@ -29,6 +30,15 @@ KEY = "blocked_by"
 _FIRST = ("open_run", "join_run")
 
 
+class _Mark(BaseXCom):
+    """The scheduler's mark, of which a worker's own value makes no object in this process."""
+
+    @staticmethod
+    def deserialize_value(result: Any) -> bool:
+        """True for what the scheduler has left. Airflow calls it."""
+        return result.value in (True, "true")
+
+
 def faults(ti: Any) -> list[ConfigError]:
     """Problems that keep tasks of a run from ever starting.
 
@@ -38,11 +48,10 @@ def faults(ti: Any) -> list[ConfigError]:
     Args:
         ti: The run's first task, as it runs.
     """
-    if not ti.xcom_pull(task_ids=_after(ti.task), key=KEY):
+    where = {"dag_id": ti.dag_id, "run_id": ti.run_id, "task_id": _after(ti.task)}
+    if not _Mark.get_one(key=KEY, **where):
         return []
-    from airflow.sdk import BaseXCom
-
-    BaseXCom.delete(KEY, _after(ti.task), ti.dag_id, ti.run_id)
+    _Mark.delete(KEY, where["task_id"], ti.dag_id, ti.run_id)
     return [
         ConfigError(
             "Airflow cannot start all tasks of this run: a pool or slots are missing.",
