@@ -63,6 +63,7 @@ def run(
     party: str,
     form: dict[str, Any],
     run_id: str = "manual__1",
+    run_type: str = "manual",
     **more: Any,
 ) -> dict[str, Any]:
     """What a party's task returns, in a context as Airflow gives it."""
@@ -75,7 +76,7 @@ def run(
     )
     fields = {"dag_id": ti.dag_id, "run_id": ti.run_id, "triggering_user_name": "ann"}
     context = {
-        "dag_run": SimpleNamespace(**fields, conf={**form, **more}),
+        "dag_run": SimpleNamespace(**fields, run_type=run_type, conf={**form, **more}),
         "params": {"version": None, **form},
         "task": SimpleNamespace(owner=party, op_kwargs={"federation": NAME}),
         "ti": ti,
@@ -102,6 +103,33 @@ def test_a_party_does_what_is_asked_of_it_alone(
     assert run(monkeypatch, "credit", promote, "manual__2")["version"] == FIRST_RUN
     assert told[-1]["event"] == "champion_changed"
     assert "a trial" not in str(told)
+
+
+def test_a_run_that_no_person_has_triggered_does_nothing(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow gives it the name of whoever triggered the run of the task that started it."""
+    stop = {"party": "bank", "act": "stop", "reason": "privacy"}
+    for kind in ("operator_triggered", "asset_triggered", "backfill"):
+        with pytest.raises(AirflowFailException, match="only a person acts"):
+            run(monkeypatch, "bank", stop, run_type=kind)
+    with state_of(workspace, "bank") as state:
+        assert state.audit.of("stopped", "act_refused") == []
+
+
+def test_a_run_that_was_refused_acts_for_nobody_who_clears_it(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = {"party": "bank", "act": "stop", "reason": "privacy"}
+    run(monkeypatch, "bank", stop)
+    with pytest.raises(AirflowFailException, match="already stopped"):
+        run(monkeypatch, "bank", stop, "manual__2")
+    run(monkeypatch, "bank", {**stop, "act": "resume"}, "manual__3")
+    with pytest.raises(AirflowSkipException, match="was refused already"):
+        run(monkeypatch, "bank", stop, "manual__2")
+    with state_of(workspace, "bank") as state:
+        entries = state.audit.of("stopped", "resumed", "act_refused")
+    assert [entry.action for entry in entries] == ["stopped", "act_refused", "resumed"]
 
 
 def test_a_run_that_acted_before_is_skipped(

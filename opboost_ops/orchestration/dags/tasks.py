@@ -22,7 +22,7 @@ from opboost_ops.exchange import manifest
 from opboost_ops.orchestration.dags import notifications, run_notes
 from opboost_ops.orchestration.dags.operators import StillWaiting
 from opboost_ops.orchestration.dags.run_notes import XCOM_LIMIT, Failed, RefusedBudget, plainly
-from opboost_ops.orchestration.dags.times import missed
+from opboost_ops.orchestration.dags.times import missed, type_of
 from opboost_ops.orchestration.deployment import capacity, metrics
 from opboost_ops.orchestration.deployment.capacity import form_of
 from opboost_ops.orchestration.settings import use_airflow_secrets
@@ -169,6 +169,12 @@ def act(party: str, federation: str) -> dict[str, Any]:
         form = form_of({**context["params"], **(dag_run.conf or {})})
         if form.pop("party", None) != party:
             return {"skip": "nothing is asked of this party"}
+        # A task that starts a DAG does so in the name of whoever started its own.
+        if type_of(dag_run) != "manual":
+            raise ConfigError(
+                f"Run {dag_run.run_id} was started by another DAG, and only a person acts.",
+                "Trigger this DAG in Airflow's UI, or by its REST API.",
+            )
         # Never another run's: anyone who triggers a run may choose its id.
         this = manifest.own_run_id(dag_run.dag_id, dag_run.run_id)
         who = getattr(dag_run, "triggering_user_name", None)

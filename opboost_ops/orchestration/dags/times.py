@@ -25,6 +25,15 @@ def at(cron: str) -> CronTriggerTimetable:
     return CronTriggerTimetable(cron, timezone="UTC", run_immediately=_NOW)
 
 
+def type_of(dag_run: Any) -> str:
+    """Airflow's word for what has started a run: ``manual`` where a person has.
+
+    Args:
+        dag_run: As a task gets it.
+    """
+    return str(getattr(dag_run.run_type, "value", dag_run.run_type))
+
+
 def missed(dag_run: Any) -> str:
     """Why a run does not begin: its time was missed.
 
@@ -37,7 +46,7 @@ def missed(dag_run: Any) -> str:
     Returns:
         The reason; empty if the run is in time, or was not made by a schedule.
     """
-    if str(getattr(dag_run.run_type, "value", dag_run.run_type)) != "scheduled":
+    if type_of(dag_run) != "scheduled":
         return ""
     if dag_run.clear_number:
         return ""

@@ -41,6 +41,8 @@ _TELLS: dict[Action, str] = {
     "resumed": "that the party takes part in runs of the federation again",
 }
 
+_REFUSED: Action = "act_refused"
+
 #: Most letters of a name that Airflow gives.
 _LONGEST = 100
 
@@ -83,8 +85,9 @@ def from_airflow(
 ) -> dict[str, str]:
     """Do what a form of Airflow's asks of a party, once for each run.
 
-    That the run did it before is read from the party's audit log alone. The task of such a run is
-    skipped: it neither acts a second time nor succeeds without acting.
+    That the run acted or was refused before is read from the party's audit log alone. The task of
+    such a run is skipped: it neither acts a second time nor succeeds without acting, and whoever
+    clears a refused run does not act in the name of the person who triggered it.
 
     Args:
         party: Whose.
@@ -111,7 +114,8 @@ def from_airflow(
     with open_state(site) as state:
         before = _before(state, federation, request)
     if before is not None:
-        return {SKIP: f"this run {before.action.replace('_', ' ')} already, at {before.at}"}
+        what = "was refused" if before.action == _REFUSED else before.action.replace("_", " ")
+        return {SKIP: f"this run {what} already, at {before.at}; trigger a new one"}
     do(site, federation, request, policy.acts)
     version = {"version": request.version} if request.version else {}
     return {"act": form.act, "party": party, "run": run, **version}
@@ -158,7 +162,7 @@ def do(
             f"{request.who}: {request.act} {request.version or ''}: {request.why}: {error.problem}"
         )
         with open_state(site) as state:
-            state.audit.add("act_refused", place, site.party, detail=detail)
+            state.audit.add(_REFUSED, place, site.party, detail=detail)
         raise
     if version:
         record_champion(site, federation)
@@ -181,7 +185,8 @@ def _place(federation: str, request: ActionRequest) -> str:
 
 def _before(state: PartyState, federation: str, request: ActionRequest) -> Entry | None:
     place = _place(federation, request)
-    return next((e for e in state.audit.of(*_ACTIONS.values()) if e.place == place), None)
+    entries = state.audit.of(*_ACTIONS.values(), _REFUSED)
+    return next((entry for entry in entries if entry.place == place), None)
 
 
 def _done(state: PartyState, site: Site, federation: str, request: ActionRequest) -> str:
