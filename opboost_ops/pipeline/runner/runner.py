@@ -81,6 +81,7 @@ from opboost_ops.pipeline.runner.drawing import RunReleases
 from opboost_ops.pipeline.runner.mailboxes import close_mailbox, forget_session, open_mailbox
 from opboost_ops.pipeline.runner.publication import Published, Publisher, publish, signer_of
 from opboost_ops.pipeline.stage import Context, Outcome
+from opboost_ops.pipeline.steps.checks import CHECKED
 
 #: Where a run's home keeps why it failed, for the party's own people.
 REASON = "errors/reason.txt"
@@ -267,6 +268,8 @@ def _execute(work: _Work) -> tuple[Outcome, list[Published]]:
     """Run a stage, keep what it gives back, publish it, and enter what its summary tells."""
     party, stage, context = work.party, work.stage, work.context
     federation, run = context.federation, context.run
+    if stage != "check_table" and "check_table" in context.stages:
+        context.require_passed(CHECKED)
     try:
         with work.progress:
             outcome = STAGES[stage](context)

@@ -27,9 +27,14 @@ from opboost_ops.reports.display.html import document_html
 from opboost_ops.tables.raw_values import must_be_plausible, require_plausible
 from opboost_ops.tables.spill.tables import Blocks
 
+#: Where the verdict on the raw table stays, without which no later stage of the party runs.
+CHECKED = "checked_table"
+
 
 def check_table(context: Context) -> Outcome:
     """Check the raw table, and remember which one it was; a source is read now, and never again."""
+    # What an earlier attempt found does not hold for a table that is read anew.
+    (context.home.folder / f"{CHECKED}.json").unlink(missing_ok=True)
     if "desensitize" in context.stages:
         own_copy.take(context)
         return _check_unpinned(context)
@@ -37,17 +42,18 @@ def check_table(context: Context) -> Outcome:
     before = raw_table.fingerprint(context)
     require_trainable(context)
     table = _RawTable(context)
-    outcome = check(context, {"raw_table": (_raw_suite(context), table)})
+    outcome = check(context, {"raw_table": (_raw_suite(context), table)}, marks=CHECKED)
     if context.purpose == "train" and outcome.failure is None:
         _look_at_label(context)
-    return replace(outcome, documents={"table": {"sha256": before, "rows": table.rows}})
+    table_facts = {"table": {"sha256": before, "rows": table.rows}}
+    return replace(outcome, documents={**outcome.documents, **table_facts})
 
 
 def _check_unpinned(context: Context) -> Outcome:
     """Check the values of people who are about to be pinned."""
     rows = own_copy.unpinned_rows(context)
     if not rows:
-        return Outcome(summary={"checks": redaction.verdicts({})})
+        return Outcome(documents={CHECKED: {}}, summary={"checks": redaction.verdicts({})})
     first = context.purpose == "train" and rows == context.home.json("table")["rows"]
     party, identity, limits = context.declared, context.federation.id, context.policy.checks
     suite = (
@@ -55,7 +61,8 @@ def _check_unpinned(context: Context) -> Outcome:
         if first
         else suites.new_rows(party, identity, limits, rows)
     )
-    return check(context, {"raw_table": (suite, lambda c: own_copy.unpinned_blocks(context, c))})
+    unpinned = (suite, lambda c: own_copy.unpinned_blocks(context, c))
+    return check(context, {"raw_table": unpinned}, marks=CHECKED)
 
 
 def raw_report(context: PartyContext, folder: Path) -> Report:
@@ -186,14 +193,14 @@ def bounds_of(context: Context) -> dict[str, tuple[int, int]]:
 def check(
     context: Context,
     boundaries: Mapping[str, tuple[suites.Suite, pa.Table | Blocks]],
-    marks: str = "",
+    marks: str,
 ) -> Outcome:
     """Run suites, keep their reports at home, and fail if one of them fails.
 
     Args:
         context: The party's.
         boundaries: Suite and table, or how to read it block by block, by boundary.
-        marks: Name of a document that later stages look for, written if all pass.
+        marks: Name of the document with the verdicts that `Context.require_passed` reads.
     """
     folder = site_file(context.party).parent
     begin = time.process_time()
@@ -218,7 +225,7 @@ def check(
             f"folder of {context.party}.",
         )
     return Outcome(
-        documents={marks: summary} if marks and not failed else {},
+        documents={marks: summary},
         files=files,
         summary={"checks": redaction.verdicts(summary)},
         spent={"quality_seconds": seconds, "quality_processor_seconds": processor},

@@ -40,7 +40,7 @@ def register(context: Context) -> Outcome:
     Raises:
         ContractError: The model was not checked, or this version exists with other content.
     """
-    context.home.json("checked_model")
+    context.require_passed("checked_model")
     model = materialised_model(context)
     holders = context.federation.feature_holders
     released = {party: context.manifest("ranks", party) for party in holders}

@@ -33,7 +33,7 @@ def seal(context: Context) -> Outcome:
             no room.
         PolicyError: The party's policy does not allow it.
     """
-    context.home.json("checked_release")
+    context.require_passed("checked_release")
     require_consent(context.policy, context.federation, context.party)
     columns = context.columns()
     ranked = "rank" in context.stages

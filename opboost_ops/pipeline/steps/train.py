@@ -36,7 +36,7 @@ def train(context: Context) -> Outcome:
     Raises:
         ContractError: The training frame was not checked.
     """
-    context.home.json("checked_frame")
+    context.require_passed("checked_frame")
     training = context.federation.training
     declared = context.declared.label
     assert declared is not None

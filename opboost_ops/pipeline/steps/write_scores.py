@@ -41,7 +41,7 @@ def write_scores(context: Context) -> Outcome:
             was rewritten, or what site.yaml names does not take them.
         ConnectionError: That cannot be reached.
     """
-    context.home.json("checked_scores")
+    context.require_passed("checked_scores")
     raw_table.require_unchanged(context)
     model = context.model
     assert model is not None
