@@ -96,6 +96,10 @@ def _gate(run: Run, version: Path, home_folder: Path) -> Iterator[Check]:
         same = before.is_file() and before.read_bytes() == model.read_bytes()
         yield same and gate["promote"] is False, "the repeated model is another one, or promoted"
         return
+    if "overtaken" in gate:
+        # What the rule compared it with was out of use when the run registered it.
+        yield gate["promote"] is False, "overtaken, and promoted"
+        return
     gain = gate.get("gain")
     if gain is None:
         # Of private models, and where nothing can be compared.

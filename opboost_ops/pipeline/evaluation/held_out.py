@@ -35,6 +35,7 @@ from opboost_ops.pipeline.evaluation.interval_gate import (
     REFERENCE,
     interval_gate,
     intervals_of,
+    unless_overtaken,
     unless_repeated,
 )
 from opboost_ops.pipeline.home import ResumeLog
@@ -126,7 +127,7 @@ def judge(
             result = {name: metrics.evaluate(task, truth, of) for name, of in compared.items()}
         decision = gate(context, task, result[new], result.get(REFERENCE), version, error)
     result.pop(REFERENCE, None)
-    decision = unless_repeated(context, model, decision)
+    decision = unless_overtaken(context, unless_repeated(context, model, decision))
     evaluation["metrics"] = result
     if federation.keeps_all:
         codes = coverage(context, context.home.json("alignment")["train"], len(truth))

@@ -155,6 +155,33 @@ def unless_repeated(context: Context, model: str, decision: dict[str, Any]) -> d
     return {**decision, "promote": False, "repeats": champion, "why": why}
 
 
+def unless_overtaken(context: Context, decision: dict[str, Any]) -> dict[str, Any]:
+    """The gate's decision; a model is rejected that was compared with what is out of use by now.
+
+    A run may be held back before it registers its model, by an outage or by a person. In horizontal
+    learning each party chooses the reference anew, whenever it evaluates.
+
+    Args:
+        context: The label holder's, or in horizontal learning any party's.
+        decision: What the gate returned; ``overtaken`` names the reference of the run's plan.
+    """
+    registry = context.registry
+    decided = next((e.event for e in registry.history() if e.version == context.run), None)
+    if not decision["promote"] or decided == "promoted":
+        return decision
+    if context.federation.learning == "horizontal":
+        return decision
+    now = (registry.champion(), reference_of(context.federation, registry, context.run))
+    if now == (context.model, context.reference):
+        return decision
+    compared = f"version {context.reference}" if context.reference else "no earlier version"
+    why = (
+        "the champion has changed since the run began, and the model was compared with "
+        f"{compared}: compare them, and promote one by hand"
+    )
+    return {**decision, "promote": False, "overtaken": context.reference or "", "why": why}
+
+
 def interval_gate(
     context: Context, task: metrics.Task, comparison: Comparison, reference: str | None
 ) -> dict[str, Any]:
