@@ -198,7 +198,7 @@ def forget_command(
     from opboost_ops import __version__
     from opboost_ops.config.loading import load_party
     from opboost_ops.exchange.party_state import open_state
-    from opboost_ops.extras.backup.restoring import ASIDE
+    from opboost_ops.extras.backup.restoring import set_aside
     from opboost_ops.learning.registry.registry import Registry
     from opboost_ops.pipeline.home import cached_files
     from opboost_ops.pipeline.party.forgotten_rows import remove_points, remove_rows
@@ -234,6 +234,7 @@ def forget_command(
         number_of_entry, head = state.audit.head()
     with open_state(declared) as state:
         state.releases.collect()
+        aside = set_aside(declared, state)
     copies = remove_rows(declared, policy, identities)
     points = remove_points(declared, identities)
     for path in cached_files(declared.home):
@@ -277,10 +278,7 @@ def forget_command(
         "Still here: the row in the party's own table or source, and other intermediate tables of "
         "earlier runs until `opboost store gc` removes those runs."
     )
-    folders = {declared.pins.parent, declared.models.parent}
-    if (url := declared.ledger_url()).startswith("sqlite:///"):
-        folders.add(Path(url.removeprefix("sqlite:///")).parent)
-    if aside := sorted(path.name for folder in folders for path in folder.glob(f"*{ASIDE}*")):
+    if aside:
         print(
             f"Also in the state that `opboost restore` moved aside, until it is deleted: "
             f"{', '.join(aside)}."

@@ -10,6 +10,7 @@ import yaml
 
 from opboost_ops.extras.backup.restoring import restore
 from opboost_ops.extras.backup.writing import back_up
+from tests.commands import printed
 from tests.federation import SECOND_RUN, Workspace
 from tests.party_state import pin_files, state_of
 from tests.unit.backup.conftest import Officer
@@ -56,6 +57,8 @@ def test_from_a_file_to_postgresql_and_on_and_back(
             for name in names
         )
     assert kept == len(after[0])
+    # Whoever forgets a person is told of them.
+    assert all(name in printed("forget", bank, "nobody") for name in names)
     engine.dispose()
     # And into a file again.
     shutil.rmtree(bank / "pins")

@@ -51,6 +51,7 @@ from opboost_ops.privacy.ledger.database import Database
 from opboost_ops.privacy.ledger.entries import LedgerEntry
 from opboost_ops.privacy.ledger.tables import (
     VERSION,
+    copied_tables,
     copy_file,
     copy_tables,
     now,
@@ -62,6 +63,9 @@ from opboost_ops.tables.spill.files import private_folder, working_folder
 
 #: Part of the names under which the state that was there is kept.
 ASIDE = ".before-restore-"
+
+#: The same of tables in a database that is no file.
+_TABLES_ASIDE = "before_restore_"
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,21 @@ def restore(
     return Restored(site, contents, tuple(places.aside), tuple(unchanged), tuple(beyond))
 
 
+def set_aside(site: Site, state: PartyState) -> list[str]:
+    """Names of all that restores have set aside and that is still there.
+
+    Args:
+        site: The party's.
+        state: The party's, as it is now.
+    """
+    folders = {site.pins.parent, site.models.parent}
+    if state.database.file is not None:
+        folders.add(state.database.file.parent)
+    names = {path.name for folder in folders for path in folder.glob(f"*{ASIDE}*")}
+    with state.database.reading() as connection:
+        return sorted(names | set(copied_tables(connection, _TABLES_ASIDE)))
+
+
 class Places:
     """The names under which the present state is set aside.
 
@@ -143,7 +162,7 @@ class Places:
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
         self._end, self._undo = f"{ASIDE}{stamp}", undo
         #: The end of the names of tables that are set aside.
-        self.table_end = f"before_restore_{stamp}".lower()
+        self.table_end = f"{_TABLES_ASIDE}{stamp}".lower()
         #: Everything that was set aside.
         self.aside: list[str] = []
 

@@ -170,6 +170,17 @@ def copy_tables(connection: sa.Connection, end: str) -> None:
         )
 
 
+def copied_tables(connection: sa.Connection, end: str) -> list[str]:
+    """Names of the tables that `copy_tables` has left.
+
+    Args:
+        connection: To the database.
+        end: How the ends of the copies' names begin.
+    """
+    begins = tuple(f"{name}_{end}" for name in METADATA.tables)
+    return [name for name in sa.inspect(connection).get_table_names() if name.startswith(begins)]
+
+
 def _row(table: sa.Table, line: bytes) -> dict[str, Any]:
     row: Any = None
     with contextlib.suppress(ValueError):
