@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -12,6 +13,9 @@ from uuid import uuid4
 
 #: How the name of a folder begins that is not locked yet.
 _UNNAMED = ".new"
+
+#: Seconds after which such a folder is of a killed process: it is locked at once, and empty before.
+_ABANDONED = 3600.0
 
 
 def private_folder(folder: Path) -> None:
@@ -41,6 +45,10 @@ def working_folder(parent: Path, prefix: str) -> Iterator[Path]:
     for left in parent.glob(f"{prefix}*"):
         with suppress(OSError), _locked(left):
             shutil.rmtree(left, ignore_errors=True)
+    for left in parent.glob(f"{_UNNAMED}{prefix}*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _ABANDONED:
+                left.rmdir()
     with ExitStack() as stack:
         unnamed = Path(mkdtemp(prefix=f"{_UNNAMED}{prefix}", dir=parent))
         # Where the disk knows no locks, none is taken for abandoned.

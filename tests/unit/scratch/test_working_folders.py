@@ -41,3 +41,15 @@ def test_one_within_another_waits_for_nobody(tmp_path: Path) -> None:
     process.kill()
     assert not waits and process.exitcode == 0
     assert not list(tmp_path.iterdir())
+
+
+def test_what_was_killed_before_it_had_its_name_goes_once_it_is_old(tmp_path: Path) -> None:
+    old, begun = tmp_path / ".new.rows-old", tmp_path / ".new.rows-begun"
+    full, other = tmp_path / ".new.rows-full", tmp_path / ".new.keys-old"
+    for folder in (old, begun, full, other):
+        folder.mkdir()
+    (full / "people").write_text("it is in use, or somebody else's")
+    for folder in (old, full, other):
+        os.utime(folder, (1, 1))
+    with working_folder(tmp_path, ".rows-") as folder:
+        assert {*tmp_path.iterdir()} == {begun, full, other, folder}
