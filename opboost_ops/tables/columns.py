@@ -223,11 +223,13 @@ class Expected:
         kind: How cells of a CSV file are read: as they are, as numbers or truth values, or as dates
             and times, too.
         values: Declared texts, which are never gaps.
+        is_id: Whether it is the ID, or makes it.
     """
 
     name: str
     kind: Kind
     values: frozenset[str] = frozenset()
+    is_id: bool = False
 
 
 def expected_feature(name: str, feature: Feature) -> Expected:

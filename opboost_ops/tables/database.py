@@ -178,7 +178,7 @@ def _frame(
     frame = {}
     for name, cells in zip(names, zip(*rows, strict=True), strict=True):
         expected = columns.get(column_form(name))
-        series = _column(name, cells, exact=expected is not None and expected.kind == "text")
+        series = _column(name, cells, expected)
         if series is not None:
             frame[name] = series
         elif expected is None:
@@ -192,11 +192,11 @@ def _frame(
     return pl.DataFrame(frame)
 
 
-def _column(name: str, cells: Sequence[Any], *, exact: bool) -> pl.Series | None:
+def _column(name: str, cells: Sequence[Any], expected: Expected | None) -> pl.Series | None:
     """Cells as a column; None where no one type has all of them."""
     if any(isinstance(cell, Decimal) for cell in cells):
-        if exact:
-            return _decimals(name, cells)
+        if expected is not None and expected.kind == "text":
+            return (_decimals if expected.is_id else _codes)(name, cells)
         # Polars takes neither NaN nor an infinite one.
         cells = tuple(float(cell) if isinstance(cell, Decimal) else cell for cell in cells)
     with suppress(pl.exceptions.PolarsError, TypeError, OverflowError):
@@ -209,13 +209,33 @@ def _column(name: str, cells: Sequence[Any], *, exact: bool) -> pl.Series | None
     return None
 
 
-def _decimals(name: str, cells: Sequence[Any]) -> pl.Series | None:
-    """Codes as decimals: as floats, those of more than 15 digits would become one."""
+def _codes(name: str, cells: Sequence[Any]) -> pl.Series | None:
+    """Categories as texts: as numbers, some are too long or infinite, and fail all other cells."""
+    numbers = _numbers(cells)
+    if numbers is None:
+        return None
+    return pl.Series(name, [None if n is None else _code(n) for n in numbers], pl.String)
+
+
+def _code(number: Decimal) -> str:
+    """A number's text in the form that categories have."""
+    text = f"{number if number else abs(number):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _numbers(cells: Sequence[Any]) -> list[Decimal | None] | None:
     try:
         numbers = [None if cell is None else Decimal(cell) for cell in cells]
     except (TypeError, ValueError, ArithmeticError):
         return None
-    numbers = [None if number is None or number.is_nan() else number for number in numbers]
+    return [None if number is None or number.is_nan() else number for number in numbers]
+
+
+def _decimals(name: str, cells: Sequence[Any]) -> pl.Series | None:
+    """IDs as decimals: as floats, those of more than 15 digits would become one."""
+    numbers = _numbers(cells)
+    if numbers is None:
+        return None
     there = [number for number in numbers if number is not None]
     if not all(number.is_finite() for number in there):
         return None

@@ -57,7 +57,9 @@ def read_table(
         raise ConfigError(
             f"The table of {party} is a database.", "Give --query 'SELECT ...' with it."
         )
-    columns = {name: Expected(name, "text") for name in {identity, *identity.split(",")}}
+    columns = {
+        name: Expected(name, "text", is_id=True) for name in {identity, *identity.split(",")}
+    }
     with TemporaryDirectory(prefix="opboost-init-") as folder:
         target = Path(folder) / "table.parquet"
         try:

@@ -126,7 +126,7 @@ def expected_columns(
     identity, declared = federation.id, federation.parties[party]
     columns = [expected_feature(name, feature) for name, feature in declared.features.items()]
     kind: Kind = "text" if identity.type == "string" else "number"
-    columns += [Expected(name, kind) for name in identity.parts]
+    columns += [Expected(name, kind, is_id=True) for name in identity.parts]
     if declared.label is not None:
         # In mode local, the label holder's own table has the others' columns, too.
         columns += [

@@ -230,7 +230,9 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
         with working_folder(home.folder, ".look-") as folder:
             looked = folder / COPY
             people = people_of(site, policy, federation, identity)
-            columns = {raw: Expected(name, "text") for name, raw in people.parts.items()}
+            columns = {
+                raw: Expected(name, "text", is_id=True) for name, raw in people.parts.items()
+            }
             copy(path, party, looked, columns, people)
             fingerprint = content_fingerprint((looked,), wanted, key)
     else:

@@ -166,6 +166,23 @@ def test_long_codes_of_a_database_stay_apart(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("odd", ["Infinity", "-Infinity", "1" * 39, f"0.{'3' * 60}", "1e120"])
+def test_a_code_that_no_decimal_holds_fails_no_other_cell(tmp_path: Path, odd: str) -> None:
+    """In one block of an answer, and in the next: the cell may be of a person with a pin."""
+    columns = {"code": Expected("code", "text"), "id": Expected("id", "text", is_id=True)}
+    plain = [(Decimal("0.00"), Decimal(1)), (Decimal("-2.50"), Decimal(2)), (None, Decimal(3))]
+    blocks = (plain, [(Decimal(odd), Decimal(4)), (Decimal("3E+2"), Decimal(5))])
+    for number, rows in enumerate(blocks):
+        frame = database._frame(["code", "id"], rows, columns, {})
+        # Types of IDs are declared, and are checked later.
+        assert frame["id"].dtype.is_decimal()
+        frame = frame.with_columns(id=pl.format("p{}", pl.int_range(pl.len()) + 10 * number))
+        frame.write_parquet(tmp_path / f"{number}.parquet")
+    rows = read(tmp_path, at=str(tmp_path / "*.parquet"), text=("id", "code"))
+    texts = sorted(category_texts(rows["code"]).drop_nulls())
+    assert texts == sorted(["0", "-2.5", "300", f"{Decimal(odd):f}"])
+
+
 def test_numbers_of_a_database_that_are_not_finite() -> None:
     rows = [(Decimal("1.5"),), (Decimal("NaN"),), (Decimal("Infinity"),), (None,)]
     values = database._frame(["x"], rows, {}, {})["x"]
