@@ -83,24 +83,6 @@ class PartyContext:
     purpose: Purpose = "train"
     stages: tuple[str, ...] = ()
 
-    def require_passed(self, name: str) -> None:
-        """Make sure that a check of this run has passed at this party.
-
-        A task that somebody marks as successful in Airflow has checked nothing.
-
-        Args:
-            name: Of the document with the check's verdicts.
-
-        Raises:
-            ContractError: It was not made, or it failed.
-        """
-        if not (self.home.has(name) and all(self.home.json(name).values())):
-            raise ContractError(
-                f"The data-quality check of the {name.removeprefix('checked_')} has not passed at "
-                f"{self.party} in run {self.run}.",
-                "Fix what failed, then clear the task of the check; a mark in Airflow is no check.",
-            )
-
     def alignment_key(self) -> bytes:
         """The label holder's key of the digests from which common order and held-out rows follow.
 
@@ -197,6 +179,24 @@ class Context(PartyContext):
     def reference(self) -> str | None:
         """The version to which a training run compares its model."""
         return self.acceptance.plan.reference or self.model
+
+    def require_passed(self, name: str) -> None:
+        """Make sure that a check of this run has passed at this party.
+
+        A task that somebody marks as successful in Airflow has checked nothing.
+
+        Args:
+            name: Of the document with the check's verdicts.
+
+        Raises:
+            ContractError: It was not made, or it failed.
+        """
+        if not (self.home.has(name) and all(self.home.json(name).values())):
+            raise ContractError(
+                f"The data-quality check of the {name.removeprefix('checked_')} has not passed at "
+                f"{self.party} in run {self.run}.",
+                "Fix what failed, then clear the task of the check; a mark in Airflow is no check.",
+            )
 
     def receive(
         self,
