@@ -54,7 +54,9 @@ def init_command(
     ] = None,
     dialect: Annotated[
         str | None,
-        typer.Option(help="How a CSV file is written: \"decimal: ',', dates: '%d.%m.%Y'\"."),
+        typer.Option(
+            help="Entries for a CSV file: \"encoding: cp1252, decimal: ',', dates: '%d.%m.%Y'\"."
+        ),
     ] = None,
     positive: Annotated[
         str | None, typer.Option(help="Which of two classes of the label is the positive one.")
@@ -112,6 +114,8 @@ def init_command(
                 print(file.read_text(encoding="utf-8"))
     for column, why in offered.left_out.items():
         print(f"Left out {column}: {why}.")
+    if not dry_run and any("--dialect" in why for why in offered.left_out.values()):
+        print(f"To include them, delete {offered.folder}, then run init again with --dialect.")
     if offered.task:
         guessed = "" if task else " (a guess; --task says otherwise)"
         print(f"The label {label} is learnt as {offered.task}{guessed}.")

@@ -22,7 +22,9 @@ def simulate_command(
     upper: Annotated[int, typer.Option(help="R of the domain, whose L is 1.")] = 10,
     dialect: Annotated[
         str | None,
-        typer.Option(help="How a CSV file is written: \"decimal: ',', dates: '%d.%m.%Y'\"."),
+        typer.Option(
+            help="Entries for a CSV file: \"encoding: cp1252, decimal: ',', dates: '%d.%m.%Y'\"."
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="The picture's file.")] = Path("simulation.html"),
     as_json: AsJson = False,

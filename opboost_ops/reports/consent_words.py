@@ -20,8 +20,8 @@ from opboost_ops.reports.ledger_tables import odds_cell, odds_of
 _PRIOR = (
     "Guesses assume that the receiver knows everything public, that each value is equally likely "
     "before the release, and that columns are independent. Guesses among two or three values are "
-    "those of the worst prior over any two or three: an even one over the values that a release "
-    "tells apart best. An attacker who knows more about a person guesses better, before and after."
+    "for the two or three that the release distinguishes best, equally likely. An attacker who "
+    "knows more about a person guesses better, before and after."
 )
 
 
@@ -65,7 +65,7 @@ def _record_odds(sheet: ConsentSheet) -> str:
     loss = sheet.totals.loss_whole_ever
     if loss == float("inf"):
         return (
-            "Nothing limits the odds of a person's whole record over all releases: "
+            "The odds of a person's whole record over all releases have no limit: "
             "a budget is missing, or a mechanism rules out values."
         )
     return (
@@ -80,7 +80,7 @@ def blocks(sheet: ConsentSheet) -> list[Block]:
     parts: list[Block] = [
         _terms(sheet),
         Note("warn" if little else "", "What this means for one person", "",
-             (*meaning(sheet), _PRIOR)),
+             (*meaning(sheet), *([_PRIOR] if sheet.columns else []))),
     ]  # fmt: skip
     if sheet.columns:
         parts.append(_features(sheet))
@@ -117,7 +117,7 @@ def _terms(sheet: ConsentSheet) -> Facts:
         Fact(
             "Retention",
             f"{terms.retention_days:,} days",
-            "then receivers have to delete, which nothing here enforces",
+            "then receivers have to delete it; the software does not enforce this",
         ),
     ]
     if "all_features.budget" in caps:
@@ -177,11 +177,11 @@ def _features(sheet: ConsentSheet) -> Table:
         "budget",
     )
     note = (
-        f"Every row's value, randomised, to {sheet.receiver}. Guessed: how often the best attack "
-        "is right, before and after one release; of two and of three: where a person has one of "
-        "two or three values, equally likely, those that help it most. Odds: by which factor one "
-        "value can become likelier against another, at most, over all releases that the budget "
-        "allows."
+        f"Each person's value is randomised and sent to {sheet.receiver}. Guessed: how often the "
+        "best attack is right, before and after one release; of two, of three: if a person has one "
+        "of two or three equally likely values, those that help the attack most. Odds: the largest "
+        "factor by which one value becomes likelier than another, over all releases that the "
+        "budget allows and the private edges."
     )
     others = [cap for cap in sheet.caps if cap.set_by == "a person"]
     if others:
@@ -226,7 +226,7 @@ def _share(success: float | None) -> Cell:
 
 def _exact(sheet: ConsentSheet) -> Table:
     rows = [(to, what) for to, what in sheet.exact]
-    note = "None of this is randomised: no epsilon bounds it, unless the line names one."
+    note = "None of this is randomised: an epsilon bounds it only where the line names one."
     title = f"Sent by {sheet.party} exactly"
     return Table("exact", title, ("receiver", "what it discloses"), rows, note, "Nothing.")
 
@@ -263,10 +263,11 @@ def _leaks(sheet: ConsentSheet) -> Table:
             f"but only with what is encrypted to {receiver}",
             "delete it; the next run fails, and the run after that queries all people again",
         )
-    keys[f"encryption key of {receiver}"] = (
-        f"read what {receiver} may read: the randomised values, with the odds above",
-        f"{receiver} revokes it; all parties agree again",
-    )
+    if sheet.columns:
+        keys[f"encryption key of {receiver}"] = (
+            f"read what {receiver} may read: the randomised values, with the odds above",
+            f"{receiver} revokes it; all parties agree again",
+        )
     keys["access to the store"] = (
         "read who sends how many rows of which columns; withhold or remove files, "
         "but alter none unnoticed",

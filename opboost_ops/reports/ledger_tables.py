@@ -49,9 +49,9 @@ _KINDS: Mapping[str, str] = {
 }
 
 _NOTE = (
-    "Each release is charged once, when it opens, whatever changes later. Odds: by which factor "
-    "one release can make one value likelier against another, at most. Spent and budget add up "
-    "losses, the logarithms of odds, over all receivers and releases of a raw column."
+    "Each release is charged once, when it opens. Odds: the largest factor by which one release "
+    "makes one value likelier than another. Spent and budget add up losses, the logarithms of "
+    "odds, over all receivers and releases of a raw column, with its private edges."
 )
 
 #: What each raw column had cost by some moments.

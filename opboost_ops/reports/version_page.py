@@ -158,7 +158,7 @@ def _metrics(version: Version) -> Table:
         (
             str(lines.get(mode, {}).get("title") or mode_words(mode)),
             *(number(of.get(name), 4) for name in names),
-            Cell("new rows are scored so" if lines.get(mode, {}).get("scoring") else ""),
+            Cell("the mode of new rows" if lines.get(mode, {}).get("scoring") else ""),
         )
         for mode, of in version.metrics.items()
     ]

@@ -37,9 +37,9 @@ _COMPACT_DATE = r"^(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"
 _LIKE_ISO = r"^\d{4}[-/]\d"
 _SPACES = r"[ \x{a0}\x{202f}]"
 
-_DATES_REMEDY = "declare its form in site.yaml, for example `dates: '%d.%m.%Y'`"
+_DATES_REMEDY = "declare their form, for example `dates: '%d.%m.%Y'`, in site.yaml or --dialect"
 _NUMBERS_REMEDY = (
-    "declare the signs of numbers in site.yaml, for example `decimal: ','` and `thousands: '.'`"
+    "declare their signs, for example `decimal: ',', thousands: '.'`, in site.yaml or --dialect"
 )
 _TEXTS_REMEDY = "convert the column, or declare its type as ordinal or nominal"
 _WORDS_REMEDY = "name the texts that stand for no value under `missing` in site.yaml, or correct it"

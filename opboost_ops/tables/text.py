@@ -154,7 +154,7 @@ def _texts(path: Path, source: Source, party: str, target: Path) -> dict[str, st
             raise ValueError("a quote that nothing closes")
     except (UnicodeDecodeError, LookupError):
         problem = f"is not encoded in {source.encoding}"
-        remedy = "Declare its encoding in site.yaml, such as `encoding: cp1252`, or utf-8."
+        remedy = "Declare its encoding, such as `encoding: cp1252`, in site.yaml or by --dialect."
     except (pa.ArrowException, ValueError, EOFError, csv.Error, zlib.error) as error:
         if no_room(error):
             raise

@@ -1,4 +1,4 @@
-"""The model card: what was trained, by whom, on what, and what it told to whom."""
+"""The model card: what was trained, by whom, on what, and what it disclosed, and to whom."""
 
 from collections.abc import Mapping, Sequence
 from platform import python_version
@@ -39,16 +39,16 @@ _LIMITS = (
 #: What leaves in a run; {label} is the label holder, {holders} are the feature holders.
 _TOLD = (
     "{label} received the randomised values of each protected feature of {holders} as ranks among "
-    "all rows of their tables; what that costs is the loss curve beside the feature, and it is "
-    "charged to everybody in the table. Which values occur at {holders} follows from ranks.",
-    "{holders}: told by {label} at which ranks of the own features the trees split (exact, no "
+    "all rows of the table. This costs everybody in the table the loss curve beside the feature. "
+    "The ranks show which randomised values occur at {holders}.",
+    "{holders} learnt from {label} at which ranks of these features the trees split (exact, no "
     "epsilon).",
     "{label} received the randomised domain values at those ranks; they follow from values that "
     "were already randomised and charged.",
     "Everyone who sees the run learnt whether there is a new champion, and that all checks passed "
     "(exact, no epsilon); the metrics above, row counts, intervals and curves stay with {label}.",
-    "The importance of features is on this card alone, which stays with {label}: it follows from "
-    "{label}'s own rows and from randomised values that it held already.",
+    "The importance of features is on this card alone, which stays with {label}. It follows from "
+    "the rows of {label} and from randomised values that it had already received.",
 )
 
 #: What the line on split requests says where the trees themselves are differentially private.
@@ -62,17 +62,16 @@ _NOISY = (
 
 #: What leaves besides where the model is evaluated in mode routed.
 _ROUTED = (
-    "{holders}: told by {label} at which domain values of the own features the trees split (exact, "
-    "no epsilon).",
+    "{holders} learnt from {label} at which domain values of these features the trees split "
+    "(exact, no epsilon).",
     "{label} received, for every held-out row that it can open, on which side of each of those "
-    "thresholds its value lies: structure, without any epsilon, in each holder's account of "
-    "disclosed thresholds.",
+    "thresholds its value lies. No epsilon bounds this; each holder's ledger lists it as exact.",
 )
 
 
 _NOT_PRIVATE_SUMS = (
-    "The model is not differentially private: it holds ends of buckets, which are values that "
-    "people have, and rows and sums of its nodes."
+    "The model is not differentially private: it contains ends of buckets, which are values of "
+    "people, and rows and sums of its nodes."
 )
 
 #: What a card says of a model without a guarantee alone.
@@ -179,7 +178,7 @@ class Card(Record):
         features: All features with protection, loss and use.
         importance: How much the model goes by each feature, most important first.
         importance_rows: How many held-out rows that stands on.
-        disclosed: What was told to whom.
+        disclosed: What was disclosed, and to whom.
         limits: What the model is not good for.
         experiment: Made with predictable noise or edges of a private table: without any guarantee.
         software: What made it, by name: versions.

@@ -17,17 +17,17 @@ _WORDS = {
     "federated_desensitised": (
         "everyone's columns, mode desensitised",
         "{label} receives the randomised domain values of {holders} for new rows, as it did for "
-        "the held-out ones; the loss curve beside each feature says what that costs.",
+        "the held-out ones, at the loss curve beside each feature.",
     ),
     "federated_routed": (
         "everyone's columns, mode routed",
-        "{label} learns of every new row on which side of every threshold of the model it lies, "
-        "for the features of {holders}: the domain value up to the thresholds, exactly. That is "
-        "a structural disclosure without any epsilon, and each holder keeps an account of it.",
+        "{label} learns, for every new row and feature of {holders}, on which side of every "
+        "threshold of the model the value lies: the domain value up to the thresholds, exactly. "
+        "No epsilon bounds this; each holder's ledger lists it as exact.",
     ),
     "federated_local": (
         "everyone's columns, mode local",
-        "Nothing leaves: {label} holds all columns that the model needs.",
+        "Nothing leaves: {label} has all columns that the model needs.",
     ),
 }
 
@@ -41,16 +41,15 @@ _HORIZONTAL_WORDS = {
 }
 
 CENTRALISED = (
-    "How good a model on everyone's joined raw columns would be is not on this card: in "
-    "production nobody holds the joined rows. For a named data set, `opboost run --dataset NAME` "
-    "measures it after the run and prints it beside these."
+    "This card has no metrics of a model on the joined raw columns, because in production no party "
+    "has the joined rows. For a named data set, `opboost run --dataset NAME` measures and prints "
+    "them after the run."
 )
 
 #: The same in horizontal learning.
 POOLED = (
-    "How good a model on everyone's joined rows would be is not on this card, because nobody holds "
-    "them. It is this one, to the bit, if it is trained with the same bins: sums do not depend on "
-    "who adds them up."
+    "This card has no metrics of a model on everyone's joined rows, because no party has them. "
+    "With the same bins that model is equal to this one, to the bit."
 )
 
 
@@ -60,7 +59,7 @@ class ModeLine(Record):
     Attributes:
         name: Its key in the card's metrics.
         title: What was trained on, in which mode it was evaluated.
-        discloses: What leaves to whom when new rows are scored so; empty when not known.
+        discloses: What leaves to whom when new rows are scored in this mode; empty when not known.
         scoring: Whether the federation scores in this mode.
     """
 
@@ -121,15 +120,15 @@ def training_words(
     keeps = federation.keeps_all or any(feature.missing == "keep" for feature in own)
     if keeps and training.trainer == "lightgbm":
         yield (
-            "Where no training row lacked a value, a split sends a missing one where most training "
+            "If no training row lacked a value, a split sends a missing value where most training "
             "rows went."
         )
     if (column := training.weight_column) is not None:
-        yield f"Training rows counted by the column {column}; metrics count all rows alike."
+        yield f"Training rows were weighted by the column {column}; metrics weight all rows alike."
     if (rounds := training.early_stopping) is not None:
         yield (
             f"Boosting ended after {rounds} rounds without a gain on 10% of the "
-            "training rows, which no tree learnt from, or when all trees were there."
+            "training rows, which were left out of training, or after the declared number of trees."
         )
     if tuned:
         won = "the declared ones were the best" if tuned["declared_won"] else "these won"
@@ -155,17 +154,17 @@ def training_words(
 
 
 _SEALED = (
-    "{holders} published sealed rows of all their people. {label} opened those of its own people "
-    "whom {all} have, learnt the row count of {holders}, and can do so in every run of the month. "
-    "{holders} learnt how many new people {label} queried, and neither who is common nor how "
-    "many. Nobody else can test an ID (exact, no epsilon)."
+    "{holders} published a sealed row for each person in the table. {label} learnt the row count "
+    "of {holders}, and opened the rows of its own people that are in the table of {all}; it can do "
+    "so in every run of the month. {holders} learnt how many new people {label} queried, but not "
+    "which people are common, or how many. No other party can test an ID (exact, no epsilon)."
 )
 
 _LEFT = (
-    "{holders} published sealed rows of all their people. {label} opened those of its own people, "
-    "learnt which of them are in the table of {holders}, and the row count, and can do so in every "
-    "run of the month; values of people who are not there are missing. {holders} learnt how many "
-    "new people {label} queried, and not who they are (exact, no epsilon)."
+    "{holders} published a sealed row for each person in the table. {label} opened the rows of its "
+    "own people, and learnt which of them are in the table of {holders}, and the row count; it can "
+    "do so in every run of the month. Values of people who are not there are missing. {holders} "
+    "learnt how many new people {label} queried, but not who they are (exact, no epsilon)."
 )
 
 

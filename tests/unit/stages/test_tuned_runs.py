@@ -199,7 +199,7 @@ def test_weights_count_in_training_alone(tmp_path: Path) -> None:
     assert weight.mean() == pytest.approx(1.0)
     # No tree learnt anything of rows that do not count.
     assert max(model_of(model(workspace)).numeric_splits().get("a.x", [0.0])) <= 0.51
-    assert "counted by the column w;" in " ".join(card(workspace)["training_words"])
+    assert "weighted by the column w;" in " ".join(card(workspace)["training_words"])
 
 
 @pytest.mark.parametrize(
