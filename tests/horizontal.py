@@ -10,7 +10,7 @@ import numpy as np
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.domain import Domain
 from opboost_ops.exchange.encryption import PrivateKey, new_encryption_key
-from opboost_ops.exchange.rounds.acceptance import Conversation
+from opboost_ops.exchange.rounds.acceptance import Conversation, Messages
 from opboost_ops.exchange.rounds.mailbox import Mailbox
 from opboost_ops.exchange.rounds.protocol import Identity
 from opboost_ops.exchange.signing import Signer, new_signing_key
@@ -100,16 +100,8 @@ class Banks:
 
     def mailbox(self, name, store=None, run=RUN, timeout=20.0):
         talk = Conversation(self.federation, run, PLAN, self.pinned, self.decrypting.get(name))
-        return Mailbox(
-            self.identity(name, run),
-            self.federation,
-            run,
-            store or self.store,
-            talk,
-            self.folder / f"kept_{run}_{name}",
-            timeout,
-            today=lambda: TODAY,
-        )
+        messages = Messages(self.identity(name, run), store or self.store, talk, timeout)
+        return Mailbox(messages, self.folder / f"kept_{run}_{name}", today=lambda: TODAY)
 
     def together(self, work, only=None, store=None, **options):
         """Call ``work(mailbox, number)`` for every party at once: results and errors by name.

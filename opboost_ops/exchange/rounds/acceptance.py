@@ -77,8 +77,8 @@ class Conversation:
         private: PrivateKey | None = None,
         experiment: bool = False,
     ) -> None:
-        self._federation = federation
-        self._run = run
+        self.federation = federation
+        self.run = run
         self._pinned = pinned
         self._private = private
         self._experiment = experiment
@@ -94,6 +94,16 @@ class Conversation:
         #: How many messages were accepted.
         self.count = 0
 
+    def place(self, kind: Kind, about: str, round_name: str) -> str:
+        """The place of a message in the store.
+
+        Args:
+            kind: Its kind.
+            about: Its party.
+            round_name: Its round's.
+        """
+        return reference(self.federation.name, self.run, kind, about, round_name)
+
     def admit(self, kind: Kind, about: str, round_name: str, most: int = _MOST) -> Admit:
         """Limit reads at a place to what a verified manifest lists, and can be due there.
 
@@ -105,8 +115,8 @@ class Conversation:
         """
 
         def sizes(heads: Mapping[str, bytes]) -> Mapping[str, int]:
-            what = reference(self._federation.name, self._run, kind, about, round_name)
-            sender = sender_of(kind, about, self._federation.label_holder)
+            what = self.place(kind, about, round_name)
+            sender = sender_of(kind, about, self.federation.label_holder)
             listed = listed_sizes(self._signed(heads, sender, what)[0])
             if sum(listed.values()) > most:
                 raise Rejected("malformed", f"{what}: it is larger than any message of its round.")
@@ -150,15 +160,14 @@ class Conversation:
         Raises:
             Rejected: It is anything but the one message that is due there.
         """
-        name = self._federation.name
-        what = reference(name, self._run, kind, about, round_name)
-        sender = sender_of(kind, about, self._federation.label_holder)
+        what = self.place(kind, about, round_name)
+        sender = sender_of(kind, about, self.federation.label_holder)
         manifest, key = self._signed(files, sender, what)
         self._verified.pop((sender, files[MANIFEST], files[SIGNATURE]), None)
         digest = hashlib.sha256(files[MANIFEST]).hexdigest()
-        if manifest.federation != name:
+        if manifest.federation != self.federation.name:
             raise Rejected("wrong_federation", f"{what}: it is of another federation.")
-        if manifest.run != self._run:
+        if manifest.run != self.run:
             raise Rejected("wrong_run", f"{what}: it is of another run.")
         if manifest.party != sender:
             raise Rejected("wrong_party", f"{what}: {sender} signed it in another's name.")
@@ -166,7 +175,7 @@ class Conversation:
             if digest in self._heard:
                 raise Rejected("replayed", f"{what}: it was accepted in an earlier round.")
             raise Rejected("out_of_order", f"{what}: it is of another round or kind.")
-        require_good(self._federation, sender, key, today, what)
+        require_good(self.federation, sender, key, today, what)
         if manifest.answers != self.head:
             raise Rejected("wrong_answer", f"{what}: it does not answer the decision before it.")
         if manifest.columns:
@@ -216,9 +225,9 @@ class Conversation:
         Raises:
             Rejected: A party's key was not heard.
         """
-        if set(self._keys) != set(self._federation.parties):
+        if set(self._keys) != set(self.federation.parties):
             raise Rejected("out_of_order", "A party's key of this run is missing.")
-        facts = [self._federation.name, self._run, self._plan, sorted(self._keys.items())]
+        facts = [self.federation.name, self.run, self._plan, sorted(self._keys.items())]
         self.head = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
         return self.head
 
@@ -228,14 +237,14 @@ class Conversation:
         looked_at = (sender, files.get(MANIFEST, b""), files.get(SIGNATURE, b""))
         if looked_at not in self._verified:
             # With the key that is pinned come those that the plan says it has replaced.
-            pinned, declared = self._pinned[sender], self._federation.parties[sender].signed_ever
+            pinned, declared = self._pinned[sender], self.federation.parties[sender].signed_ever
             keys = declared if pinned in declared else (pinned,)
             signed = signed_manifest(files, sender, keys, frozenset(), None, what)
             self._verified[looked_at] = signed
         return self._verified[looked_at]
 
     def _decrypt(self, manifest: Manifest, what: str) -> Decrypt | None:
-        key = receiver_key(manifest, self._federation, what)
+        key = receiver_key(manifest, self.federation, what)
         if key is None:
             return None
         if self._private is None or self._private.public != key:
@@ -248,35 +257,25 @@ class Messages:
 
     Args:
         me: As whom one writes.
-        federation: The plan's.
-        run: The run's id.
         store: Where the messages lie.
         conversation: What is accepted, and what is answered.
-        timeout: Seconds to wait for the others.
-        traffic: Record of the messages exchanged.
+        timeout: Seconds to wait for the others in one round.
     """
 
     def __init__(
-        self,
-        me: Identity,
-        federation: Federation,
-        run: str,
-        store: Store,
-        conversation: Conversation,
-        timeout: float,
-        traffic: Traffic,
+        self, me: Identity, store: Store, conversation: Conversation, timeout: float
     ) -> None:
-        self._me = me
-        self._federation = federation
-        self._run = run
+        self.me = me
+        self.conversation = conversation
+        #: Record of the messages exchanged.
+        self.traffic = Traffic()
         self._store = store
-        self._conversation = conversation
         self._timeout = timeout
-        self._traffic = traffic
         # A folder alone tells what comes; at other stores a look is a request.
         news = getattr(store, "news", None)
         self._news: FolderNews | None = news() if news else None
         self._pause = _PAUSE if news else _LONG_PAUSE
+        federation = conversation.federation
         active = federation.label_holder
         key = federation.parties[active].encryption_key
         self._envelope = Envelope(me.secret, key) if key and me.party != active else None
@@ -298,29 +297,27 @@ class Messages:
         """
         draft = Draft(
             kind=kind,
-            about=self._me.party,
+            about=self.me.party,
             round=name,
             rows=rows,
-            answers=self._conversation.head,
+            answers=self.conversation.head,
             **content,
         )
         manifest, files = draft.seal(
-            self._me.signer,
-            self._federation.name,
-            self._run,
-            self._me.party,
-            self._me.experiment,
+            self.me.signer,
+            self.conversation.federation.name,
+            self.conversation.run,
+            self.me.party,
+            self.me.experiment,
             self._envelope if KINDS[kind].reader == "label_holder" else None,
-            self._me.standing if kind == "round_key" else None,
+            self.me.standing if kind == "round_key" else None,
         )
         self._store.put_once(manifest.reference, files, durable=durable)
-        self._conversation.signed_here(manifest, files, self._me.signer.public)
-        self._traffic.sent += 1
-        self._traffic.bytes += sum(len(raw) for raw in files.values())
+        self.conversation.signed_here(manifest, files, self.me.signer.public)
+        self.traffic.sent += 1
+        self.traffic.bytes += sum(len(raw) for raw in files.values())
         digest = hashlib.sha256(files[MANIFEST]).hexdigest()
-        self._traffic.digest = hashlib.sha256(
-            f"{self._traffic.digest}{digest}".encode()
-        ).hexdigest()
+        self.traffic.digest = hashlib.sha256(f"{self.traffic.digest}{digest}".encode()).hexdigest()
         return files
 
     def get(self, kind: Kind, party: str, name: str, length: int = 0) -> Mapping[str, bytes] | None:
@@ -332,8 +329,8 @@ class Messages:
             name: Its round's.
             length: Bytes of its vector.
         """
-        place = self._place(kind, party, name)
-        return self._store.get(place, self._conversation.admit(kind, party, name, _MOST + length))
+        place = self.conversation.place(kind, party, name)
+        return self._store.get(place, self.conversation.admit(kind, party, name, _MOST + length))
 
     def wait(
         self, kind: Kind, parties: Iterable[str], name: str, what: str, length: int = 0
@@ -362,9 +359,9 @@ class Messages:
                     del missing[party]
             now = time.monotonic()
             if not missing:
-                self._traffic.waited += now - begin
+                self.traffic.waited += now - begin
                 return messages
-            waiting = f"{what}: {self._me.party} waits for {', '.join(missing)}"
+            waiting = f"{what}: {self.me.party} waits for {', '.join(missing)}"
             if now - begin > self._timeout:
                 raise ArtifactError(
                     f"{waiting}; nothing came within {self._timeout:.0f} s.",
@@ -379,7 +376,7 @@ class Messages:
 
     def _until(self, kind: Kind, missing: Iterable[str], name: str, pause: float) -> list[str]:
         """Wait for something to come, or so long: where to look then."""
-        places = {self._place(kind, party, name): party for party in missing}
+        places = {self.conversation.place(kind, party, name): party for party in missing}
         if self._news is None or not self._news.watch(places):
             time.sleep(pause)
             return list(places.values())
@@ -391,6 +388,3 @@ class Messages:
                 self._news = None
             return list(places.values())
         return [places[each] for each in came if each in places]
-
-    def _place(self, kind: Kind, party: str, name: str) -> str:
-        return reference(self._federation.name, self._run, kind, party, name)

@@ -10,22 +10,18 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError, ClosedSessionError, ContractError
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.rounds.acceptance import KEYS, Conversation, Messages
+from opboost_ops.exchange.rounds.acceptance import KEYS, Messages
 from opboost_ops.exchange.rounds.masks import Masks, Packing, RunKey, unmasked
 from opboost_ops.exchange.rounds.protocol import (
     Decision,
     DecisionKey,
-    Identity,
     Round,
-    Traffic,
     key_in,
 )
 from opboost_ops.exchange.rounds.sent_vectors import SentVectors
-from opboost_ops.exchange.store.store import Store
 
 
 class Mailbox:
@@ -37,32 +33,22 @@ class Mailbox:
     decided before is read again and not computed again.
 
     Args:
-        me: As whom one writes.
-        federation: The plan's.
-        run: The run's id.
-        store: Where the messages lie.
-        conversation: What is accepted.
+        messages: Sends and receives as the party.
         folder: A private folder for the vectors that were sent.
-        timeout: Seconds to wait for the others in one round.
         today: The day on which signing keys must not have expired.
     """
 
     def __init__(
         self,
-        me: Identity,
-        federation: Federation,
-        run: str,
-        store: Store,
-        conversation: Conversation,
+        messages: Messages,
         folder: Path,
-        timeout: float,
         today: Callable[[], date] = lambda: datetime.now(UTC).date(),
     ) -> None:
-        self.traffic = Traffic()
-        self._me = me
-        self._federation = federation
-        self._conversation = conversation
-        self._post = Messages(me, federation, run, store, conversation, timeout, self.traffic)
+        self.traffic = messages.traffic
+        self._post = messages
+        self._me = me = messages.me
+        self._conversation = messages.conversation
+        self._federation = federation = messages.conversation.federation
         self._sent = SentVectors(folder)
         self._today = today
         self._active = federation.label_holder

@@ -15,7 +15,7 @@ from opboost_ops.errors import ContractError, PolicyError
 from opboost_ops.exchange.encryption import PrivateKey
 from opboost_ops.exchange.manifest import Manifest
 from opboost_ops.exchange.party_state import PartyState, open_state
-from opboost_ops.exchange.rounds.acceptance import Conversation
+from opboost_ops.exchange.rounds.acceptance import Conversation, Messages
 from opboost_ops.exchange.rounds.mailbox import Mailbox
 from opboost_ops.exchange.rounds.protocol import Identity, Phase
 from opboost_ops.exchange.signing import Signer
@@ -83,16 +83,9 @@ def open_mailbox(
 
     conversation = Conversation(federation, run, plan, pinned, private, experiment)
     conversation.heads = heads
-    return Mailbox(
-        Identity(party.name, signer, secret, seed, experiment, draw, keys.decisions, stands),
-        federation,
-        run,
-        party.store,
-        conversation,
-        home.folder / "rounds",
-        patience_of(federation),
-        today=lambda: day,
-    )
+    me = Identity(party.name, signer, secret, seed, experiment, draw, keys.decisions, stands)
+    messages = Messages(me, party.store, conversation, patience_of(federation))
+    return Mailbox(messages, home.folder / "rounds", today=lambda: day)
 
 
 def close_mailbox(
