@@ -21,14 +21,14 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.party_state import forgotten_of
 from opboost_ops.learning.distribution import LEAST
 from opboost_ops.learning.intervals import Comparison
-from opboost_ops.learning.metrics import Task
+from opboost_ops.learning.metrics import Interval, Task
 from opboost_ops.learning.registry.registry import Registry, federation_in
 from opboost_ops.pipeline.evaluation.scores import PROBABILITY, SCORE
 from opboost_ops.pipeline.home import Home
 from opboost_ops.pipeline.inputs.holdout import require_moderate
 from opboost_ops.pipeline.steps.assemble import encode_label
 from opboost_ops.privacy.attacks import wilson
-from opboost_ops.reports.outcomes import OUTCOMES, Group, Outcomes, Span
+from opboost_ops.reports.outcomes import OUTCOMES, Group, Outcomes
 from opboost_ops.tables.columns import found_names
 from opboost_ops.tables.id_recipe import person_ids
 from opboost_ops.tables.parquet import scan
@@ -126,9 +126,7 @@ def _figures(
     task: Task, truth: np.ndarray, prediction: np.ndarray, matrix: np.ndarray
 ) -> dict[str, Any]:
     compared = Comparison(task, truth, {OUTCOMES: matrix})
-    metrics = {
-        name: Span(**compared.interval(OUTCOMES, name).document()) for name in compared.names()
-    }
+    metrics = {name: compared.interval(OUTCOMES, name) for name in compared.names()}
     outcome = truth
     if task == "multiclass":
         outcome = (matrix.argmax(axis=1) == truth).astype(np.float64)
@@ -225,11 +223,11 @@ def _groups(task: Task, outcome: np.ndarray, score: np.ndarray) -> tuple[Group, 
     )
 
 
-def _observed(task: Task, outcome: np.ndarray) -> Span:
+def _observed(task: Task, outcome: np.ndarray) -> Interval:
     """A share with Wilson's interval, or a mean with that of the normal approximation."""
     count, mean = len(outcome), float(outcome.mean())
     if task == "regression":
         half = _Z * float(outcome.std(ddof=1)) / count**0.5
-        return Span(value=mean, low=mean - half, high=mean + half)
+        return Interval(mean, low=mean - half, high=mean + half)
     low, high = wilson(int(outcome.sum()), count)
-    return Span(value=mean, low=low, high=high)
+    return Interval(mean, low=low, high=high)

@@ -15,7 +15,6 @@ Interval(value=0.02, low=-0.01, high=0.05)
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, stdtrit
@@ -23,6 +22,7 @@ from scipy.special import expit, stdtrit
 from opboost_ops.learning.metrics import (
     EVALUATED,
     LOSSES,
+    Interval,
     Task,
     all_metrics,
     average_ranks,
@@ -98,28 +98,6 @@ _HEAVY = 0.05
 
 #: Effective rows per degree of freedom, by the coverage under normal and heavy-tailed errors.
 _ROWS_PER_DEGREE = 1.5
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A value and where it may lie.
-
-    Attributes:
-        value: On the held-out rows as they are.
-        low: Lower end.
-        high: Upper end.
-    """
-
-    value: float
-    low: float
-    high: float
-
-    def document(self) -> dict[str, float]:
-        """As a JSON value."""
-        return {"value": self.value, "low": self.low, "high": self.high}
-
-    def __str__(self) -> str:
-        return f"{self.value:.4f} ({self.low:.4f} to {self.high:.4f})"
 
 
 class Comparison:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 import numpy as np
@@ -29,6 +30,39 @@ _HUBER = {"lightgbm": 0.9, "xgboost": 1.0}
 
 #: Without a ratio of costs the likelier of two classes is chosen.
 LIKELIER = 0.5
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A metric and where it may lie.
+
+    Attributes:
+        value: On the rows as they are.
+        low: Lower end of the 95 % interval; NaN where there is none.
+        high: Upper end.
+    """
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+
+    def document(self) -> dict[str, float]:
+        """As a JSON value."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return format(self)
+
+    def __format__(self, sign: str) -> str:
+        """In words.
+
+        Args:
+            sign: A plus for differences.
+        """
+        text = f"{self.value:{sign}.4f}"
+        if math.isnan(self.low):
+            return text
+        return f"{text} ({self.low:{sign}.4f} to {self.high:{sign}.4f})"
 
 
 def evaluate(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, float]:

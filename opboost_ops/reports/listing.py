@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from opboost_ops.learning.distribution import LEAST
+from opboost_ops.learning.metrics import Interval
 from opboost_ops.quality.live import DAYS, FAR, MOVED, Live, Move, PartnerAge, Shift
 from opboost_ops.reports.display.blocks import (
     Block,
@@ -27,10 +28,10 @@ from opboost_ops.reports.plots import held_out_figures
 from opboost_ops.reports.versions import (
     DECISIONS,
     MAIN_MODE,
-    Interval,
     Models,
     Version,
     by_rank,
+    interval_cell,
     mode_words,
 )
 
@@ -83,8 +84,8 @@ def versions_table(models: Models, names: Sequence[str], address: Address = lamb
                 Cell(version.verdict, title=last.why if last else ""),
                 version.epsilon(),
                 version.parameters(),
-                judged.cell() if judged else None,
-                gain.cell("+") if gain else None,
+                interval_cell(judged) if judged else None,
+                interval_cell(gain, "+") if gain else None,
             )
         )
     heads = ("version", "in use", "decided (UTC)", "decision", "epsilon", "trained with")
@@ -144,7 +145,7 @@ def over_versions(models: Models, names: Sequence[str]) -> Figures:
                 (x, of) for x, of in enumerate(versions) if metric in of.metrics.get(mode, {})
             ]
             spans = [of.intervals.get(metric) for _, of in placed]
-            band = [(i.low, i.high) for i in spans if i and i.low is not None and i.high]
+            band = [(i.low, i.high) for i in spans if i]
             # In the mode of scoring alone, and only where every version has an interval.
             whole = len(band) == len(placed) and mode == versions[-1].mode
             points = [(float(x), of.metrics[mode][metric]) for x, of in placed]
@@ -181,7 +182,7 @@ def comparison(first: Version, second: Version, start: str) -> list[Block]:
     facts = []
     for label, of in (("First", first), ("Second", second)):
         judged = of.judged()
-        hint = f"{of.main} {judged.cell().text}" if judged else "no metrics"
+        hint = f"{of.main} {judged}" if judged else "no metrics"
         facts.append(Fact(label, of.name, hint, href=f"{start}/{of.name}"))
     blocks: list[Block] = [Facts(facts), _parameters(first, second)]
     if first.mode != second.mode:
@@ -256,8 +257,8 @@ def _both_metrics(first: Version, second: Version) -> Table:
 
 
 def _both(left: Interval | None, right: Interval | None, sign: str = "") -> Row:
-    first, second = (of.cell(sign) if of else None for of in (left, right))
-    gap = Interval(right.value - left.value).cell("+") if left and right else None
+    first, second = (interval_cell(of, sign) if of else None for of in (left, right))
+    gap = interval_cell(Interval(right.value - left.value), "+") if left and right else None
     return first, second, gap
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
-from opboost_ops.learning.metrics import LOSSES, main_metric
+from opboost_ops.learning.metrics import LOSSES, Interval, main_metric
 from opboost_ops.privacy.edge_charges import edges_costs
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.reports.display.blocks import (
@@ -24,21 +24,13 @@ from opboost_ops.reports.display.blocks import (
     moment,
 )
 from opboost_ops.reports.display.charts import Curve, chart
-from opboost_ops.reports.versions import Interval, Version, by_rank
+from opboost_ops.reports.versions import Version, by_rank, interval_cell
 
 #: Folder of the federation's home with the last report of each version.
 OUTCOMES = "outcomes"
 
 #: How the label holder's own columns are called among the gains.
 _ALONE = "label_holder_alone"
-
-
-class Span(Record):
-    """A figure with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 class Group(Record):
@@ -52,7 +44,7 @@ class Group(Record):
 
     rows: int
     score: float
-    observed: Span
+    observed: Interval
 
 
 class Outcomes(Record):
@@ -80,8 +72,8 @@ class Outcomes(Record):
     unknown: int
     open: int
     score: float
-    observed: Span
-    metrics: Mapping[str, Span]
+    observed: Interval
+    metrics: Mapping[str, Interval]
     groups: tuple[Group, ...]
 
     @property
@@ -97,7 +89,7 @@ class Outcomes(Record):
             held_out: Of the held-out rows.
         """
         interval = self.metrics.get(metric)
-        if interval is None or held_out is None or held_out.low is None or held_out.high is None:
+        if interval is None or held_out is None:
             return False
         return interval.low > held_out.high if metric in LOSSES else interval.high < held_out.low
 
@@ -180,8 +172,8 @@ def outcome_blocks(outcomes: Outcomes, version: Version) -> list[Block]:
     rows = [
         (
             name.replace("_", " "),
-            Interval(**outcomes.metrics[name].model_dump()).cell(),
-            held_out[name].cell() if name in held_out else None,
+            interval_cell(outcomes.metrics[name]),
+            interval_cell(held_out[name]) if name in held_out else None,
         )
         for name in names
     ]
@@ -196,7 +188,7 @@ def outcome_blocks(outcomes: Outcomes, version: Version) -> list[Block]:
     ]
 
 
-def _span_words(span: Span) -> str:
+def _span_words(span: Interval) -> str:
     return f"{span.value:.4g} ({span.low:.4g} to {span.high:.4g})"
 
 

@@ -19,7 +19,7 @@ from opboost_ops.reports.display.blocks import (
 )
 from opboost_ops.reports.display.html import document_html
 from opboost_ops.reports.plots import held_out_figures, held_out_scores, importance_figures
-from opboost_ops.reports.versions import ALONE, Version, by_rank, key_of, mode_words
+from opboost_ops.reports.versions import ALONE, Version, by_rank, interval_cell, key_of, mode_words
 
 #: What people call the models of an evaluation; all others are this version.
 _NAMES = {ALONE: "label holder alone", "reference": "reference"}
@@ -191,8 +191,8 @@ def _intervals(version: Version) -> list[Block]:
     rows: Sequence[Row] = [
         (
             metric.replace("_", " "),
-            version.intervals[metric].cell(),
-            *(of[metric].cell("+") for of in gains.values()),
+            interval_cell(version.intervals[metric]),
+            *(interval_cell(of[metric], "+") for of in gains.values()),
         )
         for metric in by_rank(version.intervals)
     ]

@@ -13,6 +13,7 @@ from typing import Any
 
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ContractError, OpBoostError
+from opboost_ops.learning.metrics import Interval
 from opboost_ops.learning.registry.registry import Decision, Registry
 from opboost_ops.reports.display.blocks import Cell, number
 
@@ -47,24 +48,14 @@ def by_rank(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (_RANK.index(name) if name in _RANK else 99, name))
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A number, and the 95 % interval around it where there is one."""
+def interval_cell(interval: Interval, sign: str = "") -> Cell:
+    """A metric with its interval, as a cell of a table.
 
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-    def cell(self, sign: str = "") -> Cell:
-        """As a cell of a table.
-
-        Args:
-            sign: A plus for differences.
-        """
-        text = f"{self.value:{sign}.4f}"
-        if self.low is not None and self.high is not None:
-            text += f" ({self.low:{sign}.4f} to {self.high:{sign}.4f})"
-        return Cell(text, self.value)
+    Args:
+        interval: The metric.
+        sign: A plus for differences.
+    """
+    return Cell(f"{interval:{sign}}", interval.value)
 
 
 @dataclass(frozen=True)

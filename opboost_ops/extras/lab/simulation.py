@@ -28,8 +28,8 @@ from opboost_ops.extras.datasets.split_table import Column, SplitTable
 from opboost_ops.learning import splits
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.backend import Frame, Parameters, held_back
-from opboost_ops.learning.intervals import Comparison, Interval
-from opboost_ops.learning.metrics import Task, constant_prediction, main_metric
+from opboost_ops.learning.intervals import Comparison
+from opboost_ops.learning.metrics import Interval, Task, constant_prediction, main_metric
 from opboost_ops.mechanisms import GlobalMap, UnaryEncoding
 from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise, randomise_bit

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +226,7 @@ def run_blocks(party: str, federation: str, run: str) -> list[Block]:
     for metric in by_rank(model.metrics.get(model.mode, {})):
         of = model.judged(metric)
         assert of is not None
-        span = "" if of.low is None else f", 95 %: {of.low:.4f} to {of.high:.4f}"
+        span = "" if isnan(of.low) else f", 95 %: {of.low:.4f} to {of.high:.4f}"
         facts.append(Fact(metric, f"{of.value:.4f}", f"{mode_words(model.mode)}{span}"))
     return [Heading(MODEL), *_mlflow(party, federation), Facts(facts)]
 

@@ -12,7 +12,8 @@ from typing import Any
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import OpBoostError
 from opboost_ops.learning import metrics
-from opboost_ops.learning.intervals import METHOD, Comparison, Interval
+from opboost_ops.learning.intervals import METHOD, Comparison
+from opboost_ops.learning.metrics import Interval
 from opboost_ops.learning.registry.registry import Registry, federation_in, has_model
 from opboost_ops.pipeline.evaluation.gate import (
     DETECTED,

@@ -23,7 +23,7 @@ from opboost_ops.extras.lab.simulation import (
     simulation_report,
 )
 from opboost_ops.learning.boosters.backend import Parameters
-from opboost_ops.learning.intervals import Interval
+from opboost_ops.learning.metrics import Interval
 
 DOMAIN = Domain(1, 10)
 FEW = Parameters("binary", 2, 20, 0.2, 3, 0, 1)
