@@ -1,6 +1,6 @@
 """Arrow: opened rows, own features and labels -> the training frame."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,15 +56,7 @@ def assemble(context: Context) -> Outcome:
     assert party.label is not None
 
     rows = CommonRows(context, positions)
-    private = rules.trainer == "dpboost"
-    # Of private training, which categories are present would be a fact about single rows.
-    categories = {
-        f"{context.party}.{name}": list(feature.categories or ())
-        for name, feature in party.features.items()
-        if feature.type == "nominal"
-    }
-    if categories and not private:
-        categories = _present(context, rows, train)
+    categories = _categories(context, rows, train)
     columns: dict[str, np.ndarray] = {}
     if party.features:
         columns = rows.columns(
@@ -78,15 +70,13 @@ def assemble(context: Context) -> Outcome:
     holders = context.federation.feature_holders
     opened = {holder: context.home.table(opened_table(holder)) for holder in holders}
     ranked = [f"{h}.{column.name}" for h in holders for column in context.columns(h)]
-    names = [*columns, *ranked]
-    counted = {} if weight is None else {WEIGHT: weight}
     facts = {
-        "names": names,
+        "names": [*columns, *ranked],
         "ranked": ranked,
         "categories": categories,
         "task": party.label.task,
         "classes": classes,
-        "thresholds": _thresholds(context) if private else {},
+        "thresholds": _thresholds(context) if rules.trainer == "dpboost" else {},
     }
     if context.federation.keeps_all:
         facts[HIGHEST] = {
@@ -94,22 +84,35 @@ def assemble(context: Context) -> Outcome:
             for holder, table in opened.items()
             for name in table.column_names
         }
-    own = [{name: values[side] for name, values in columns.items()} for side in _sides(train)]
-    labels = [{LABEL: label[side]} for side in _sides(train)]
-    others = [
-        {h: t.slice(side.start or 0, (side.stop or t.num_rows) - (side.start or 0))
-         for h, t in opened.items()}
-        for side in _sides(train)
-    ]  # fmt: skip
+
+    def side(rows: slice, more: Mapping[str, np.ndarray]) -> Iterator[pa.Table]:
+        own = {name: values[rows] for name, values in columns.items()}
+        others = {
+            holder: table.slice(rows.start, len(label[rows])) for holder, table in opened.items()
+        }
+        return join_blocks(own, others, {LABEL: label[rows], **more})
+
     return Outcome(
         tables={
-            "frame": join_blocks(own[0], others[0], {**labels[0], **counted}),
+            "frame": side(slice(0, train), {} if weight is None else {WEIGHT: weight}),
             # Ranks, which `materialise` replaces by values on the same side of every threshold.
-            HOLDOUT_RANKS: join_blocks(own[1], others[1], labels[1]),
+            HOLDOUT_RANKS: side(slice(train, len(label)), {}),
         },
         documents={"frame": facts},
-        summary={"rows": train, "features": len(names), "ranked": len(ranked)},
+        summary={"rows": train, "features": len(facts["names"]), "ranked": len(ranked)},
     )
+
+
+def _categories(context: Context, rows: CommonRows, train: int) -> dict[str, list[str]]:
+    """The categories of the own nominal features that a model knows, by full name."""
+    if context.federation.training.trainer != "dpboost":
+        return _present(context, rows, train)
+    # Which categories are present would be a fact about single rows.
+    return {
+        f"{context.party}.{name}": list(feature.categories or ())
+        for name, feature in context.declared.features.items()
+        if feature.type == "nominal"
+    }
 
 
 def _present(context: Context, rows: CommonRows, train: int) -> dict[str, list[str]]:
@@ -117,6 +120,8 @@ def _present(context: Context, rows: CommonRows, train: int) -> dict[str, list[s
     features = context.declared.features
     nominal = {name: feature for name, feature in features.items() if feature.type == "nominal"}
     categories: dict[str, set[str]] = {f"{context.party}.{name}": set() for name in nominal}
+    if not nominal:
+        return {}
     for places, frame in rows.blocks(list(nominal)):
         training = frame.filter(pl.Series(places < train))
         for name, feature in nominal.items():
@@ -165,10 +170,6 @@ def _weights(context: Context, rows: CommonRows, count: int) -> np.ndarray | Non
 
     weights = rows.columns([name], numbers, {WEIGHT: np.float64})[WEIGHT]
     return weights_of(name, weights[:count], context.home.scratch)
-
-
-def _sides(train: int) -> tuple[slice, slice]:
-    return slice(0, train), slice(train, None)
 
 
 def _thresholds(context: Context) -> dict[str, list[float]]:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.domain import Domain
 from opboost_ops.errors import ArtifactError
 from opboost_ops.learning import splits
 from opboost_ops.learning.boosters.trainer import format_of
@@ -24,34 +23,24 @@ def materialise(context: Context) -> Outcome:
     Raises:
         ArtifactError: An answer lacks a split, or its values do not rise with the ranks.
     """
-    partial = partial_model(context)
+    bounds = {
+        f"{party}.{column.name}": (column.domain.lower, column.domain.upper)
+        for party in context.federation.feature_holders
+        for column in context.columns(party)
+    }
     values: dict[str, dict[int, float]] = {}
-    bounds: dict[str, tuple[int, int]] = {}
     compared: dict[str, tuple[list[float], Any]] = {}
     for party in context.federation.feature_holders:
-        domains = {column.name: column.domain for column in context.columns(party)}
-        bounds |= {f"{party}.{name}": (d.lower, d.upper) for name, d in domains.items()}
-        request, answer = _answered(context, party)
-        answers, ranks_of = answer.get("splits"), answer.get("ranks")
+        request = context.receive("split_request", party).document
+        answer = context.receive("split_values", party).document
         for name, ranks in request["splits"].items():
-            values_of = answers.get(name) if isinstance(answers, dict) else None
-            numbers = [
-                values_of.get(str(r)) if isinstance(values_of, dict) else None for r in ranks
-            ]
-            if not _rising(numbers, domains[name]):
-                raise ArtifactError(
-                    f"The split values of {party}.{name} are incomplete, outside the domain, or "
-                    "not in the order of their ranks.",
-                    "Nothing was materialised; ask that party to look into its run.",
-                )
-            values[f"{party}.{name}"] = dict(
-                zip(ranks, (float(n) for n in numbers if n is not None), strict=True)
-            )
+            full, given = f"{party}.{name}", _dict(_dict(answer).get("splits")).get(name)
+            values[full] = _values(full, ranks, _dict(given), *bounds[full])
         for name, thresholds in request["thresholds"].items():
-            ranks = ranks_of.get(name) if isinstance(ranks_of, dict) else None
-            compared[f"{party}.{name}"] = (thresholds, ranks)
+            given = _dict(_dict(answer).get("ranks")).get(name)
+            compared[f"{party}.{name}"] = (thresholds, given)
     highest = context.home.json("frame").get(HIGHEST, {})
-    text = splits.materialise(partial, values, bounds, highest)
+    text = splits.materialise(partial_model(context), values, bounds, highest)
     comparisons = splits.comparisons(text, bounds)
     cells = {
         name: _cells(
@@ -67,12 +56,27 @@ def materialise(context: Context) -> Outcome:
     )
 
 
-def _answered(context: Context, party: str) -> tuple[Any, Any]:
-    """The request to a feature holder, and its answer."""
-    request = context.receive("split_request", party)
-    answer = context.receive("split_values", party)
-    values = answer.document if isinstance(answer.document, dict) else {}
-    return request.document, values
+def _dict(content: Any) -> dict[str, Any]:
+    return content if isinstance(content, dict) else {}
+
+
+def _values(
+    name: str, ranks: Sequence[int], given: Mapping[str, Any], lower: int, upper: int
+) -> dict[int, float]:
+    """The values of a column at the ranks that were asked for.
+
+    Raises:
+        ArtifactError: One is missing, or they do not rise within the domain.
+    """
+    answers = [given.get(str(rank)) for rank in ranks]
+    numbers = [float(n) for n in answers if isinstance(n, int | float) and lower <= n <= upper]
+    if len(numbers) < len(ranks) or any(a >= b for a, b in pairwise(numbers)):
+        raise ArtifactError(
+            f"The split values of {name} are incomplete, outside the domain, or not in the order "
+            "of their ranks.",
+            "Nothing was materialised; ask that party to look into its run.",
+        )
+    return dict(zip(ranks, numbers, strict=True))
 
 
 def _cells(
@@ -130,8 +134,3 @@ def model_file(context: Context) -> str:
 def materialised_model(context: Context) -> str:
     """The model on domain values that this run has made."""
     return context.home.read(model_file(context)).decode()
-
-
-def _rising(numbers: list[float | None], domain: Domain) -> bool:
-    real = [n for n in numbers if isinstance(n, int | float) and domain.lower <= n <= domain.upper]
-    return len(real) == len(numbers) and all(a < b for a, b in pairwise(real))

@@ -56,23 +56,41 @@ def open_rows(context: Context) -> Outcome:
     }
     _require_as_large(context, released)
     opened = open_tables(context, tables)
-    left = context.federation.keeps_all
     common = _common(context, opened)
-    scratch = context.home.scratch
-    people = sum(int(common[some].sum()) for some in slices(len(common)))
-    require_common(context, people)
-    if left:
+    require_common(context, _count(common))
+    if context.federation.keeps_all:
         common[:] = True
     rows = _in_digest_order(context, common)
     held_out = _held_out(context, rows)
-    holdout = sum(int(held_out[some].sum()) for some in slices(len(held_out)))
+    holdout = _count(held_out)
     train = len(held_out) - holdout
     if context.purpose == "train" and not (train and holdout):
         raise ContractError(
             "None or all of the common rows are held out: training and evaluation both need rows.",
             "Change training.holdout.",
         )
-    positions = _training_first(scratch, rows, held_out, train)
+    positions = _training_first(context.home.scratch, rows, held_out, train)
+    facts = {"train": train, "holdout": holdout}
+    return Outcome(
+        tables=_in_common_order(context, tables, opened, positions),
+        documents={"alignment": facts},
+        lasting={f"{_RELEASED}/{context.purpose}": released},
+        summary=facts,
+    )
+
+
+def _count(which: np.ndarray) -> int:
+    return sum(int(which[some].sum()) for some in slices(len(which)))
+
+
+def _in_common_order(
+    context: Context,
+    tables: Mapping[str, Rows],
+    opened: Mapping[str, Opened],
+    positions: np.ndarray,
+) -> dict[str, pa.Table]:
+    """The common rows' places in the own table, and what opened of them at each feature holder."""
+    scratch, left = context.home.scratch, context.federation.keeps_all
     contents = {"alignment": pa.table({"position": smallest_integers(positions, scratch)})}
     for holder, (present, packed) in opened.items():
         there = gather(scratch, present, positions)
@@ -86,13 +104,7 @@ def open_rows(context: Context) -> Outcome:
         )  # fmt: skip
         if left:
             contents[members_table(holder)] = pa.table({"there": pa.array(there)})
-    facts = {"train": train, "holdout": holdout}
-    return Outcome(
-        tables=contents,
-        documents={"alignment": facts},
-        lasting={f"{_RELEASED}/{context.purpose}": released},
-        summary=facts,
-    )
+    return contents
 
 
 def _require_as_large(context: Context, released: Mapping[str, int]) -> None:
@@ -157,7 +169,7 @@ def _in_digest_order(context: Context, common: np.ndarray) -> np.ndarray:
     """The common rows in the order of the own digests, which no other party can make."""
     scratch, listed = context.home.scratch, narrow_integers(context.home.table(ORDER), "row")
     wanted = gather(scratch, common, listed)
-    count = sum(int(wanted[some].sum()) for some in slices(len(wanted)))
+    count = _count(wanted)
     blocks = (listed[some][wanted[some]] for some in slices(len(wanted)))
     return scratch.filled(count, listed.dtype, blocks)
 
