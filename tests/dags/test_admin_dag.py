@@ -1,5 +1,6 @@
 """The DAG by which people act: a task per party, a form without own words, others skipped."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -64,6 +65,7 @@ def run(
     form: dict[str, Any],
     run_id: str = "manual__1",
     run_type: str = "manual",
+    age: timedelta = timedelta(),
     **more: Any,
 ) -> dict[str, Any]:
     """What a party's task returns, in a context as Airflow gives it."""
@@ -76,7 +78,9 @@ def run(
     )
     fields = {"dag_id": ti.dag_id, "run_id": ti.run_id, "triggering_user_name": "ann"}
     context = {
-        "dag_run": SimpleNamespace(**fields, run_type=run_type, conf={**form, **more}),
+        "dag_run": SimpleNamespace(
+            **fields, run_type=run_type, run_after=datetime.now(UTC) - age, conf={**form, **more}
+        ),
         "params": {"version": None, **form},
         "task": SimpleNamespace(owner=party, op_kwargs={"federation": NAME}),
         "ti": ti,
@@ -115,6 +119,15 @@ def test_a_run_that_no_person_has_triggered_does_nothing(
             run(monkeypatch, "bank", stop, run_type=kind)
     with state_of(workspace, "bank") as state:
         assert state.audit.of("stopped", "act_refused") == []
+
+
+def test_a_request_that_no_worker_took_in_time_is_fulfilled_for_nobody_who_clears_it(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = {"party": "bank", "act": "stop", "reason": "privacy"}
+    with pytest.raises(AirflowFailException, match="more than an hour ago"):
+        run(monkeypatch, "bank", stop, age=timedelta(hours=2))
+    run(monkeypatch, "bank", stop, age=timedelta(minutes=50))
 
 
 def test_a_run_that_was_refused_acts_for_nobody_who_clears_it(

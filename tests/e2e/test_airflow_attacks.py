@@ -163,17 +163,26 @@ def test_a_workers_token_breaks_no_page_and_moves_nobody(
     assert "mallory" not in (client.run(SECOND, before)["note"] or "")
 
 
-def test_a_workers_token_starts_dags_in_nobodys_name(
-    client: Client, workspace: Path, worker: str
-) -> None:
-    acted = len(actions(workspace))
-    forged = {"dag_id": ADMIN, "run_id": "of-a-worker", "conf": {**STOP, "party": "nobody"}}
-    run = client.trigger(worker, {"runs": [forged]})
-    assert ended(client, worker, run) in ("success", "failed")
-    known = [one["dag_run_id"] for one in client.get(f"dags/{ADMIN}/dagRuns")["dag_runs"]]
-    if "of-a-worker" in known:
-        ended(client, ADMIN, "of-a-worker")
-    assert len(actions(workspace)) == acted
+def test_a_workers_token_acts_in_nobodys_name(client: Client, workspace: Path, worker: str) -> None:
+    """Airflow names the person who triggered the worker's DAG, and who triggered a cleared run."""
+    policy = workspace / "bank" / "policy.yaml"
+    allowed = policy.read_text()
+    policy.write_text(yaml.safe_dump({**yaml.safe_load(allowed), "acts": []}))
+    begin(client, ADMIN, "of-a-person", STOP)
+    assert ended(client, ADMIN, "of-a-person") == "failed"
+    policy.write_text(allowed)
+    acted = actions(workspace)
+    runs = [
+        {"dag_id": ADMIN, "run_id": "of-a-worker", "conf": STOP},
+        {"dag_id": ADMIN, "run_id": "of-a-person", "conf": STOP, "reset_dag_run": True},
+    ]
+    run = client.trigger(worker, {"runs": runs})
+    assert ended(client, worker, run) == "success"
+    assert ended(client, ADMIN, "of-a-worker") == "failed"
+    assert "only a person acts" in errors(client, ADMIN, "of-a-worker")["bank_act"]
+    cleared = "the person's run, cleared by the worker"
+    until(lambda: states(client, ADMIN, "of-a-person")["bank_act"] == "skipped", cleared, 60)
+    assert actions(workspace) == acted
 
 
 def test_text_of_files_and_forms_reads_no_connection_and_no_variable(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from opboost_ops.exchange import manifest
 from opboost_ops.orchestration.dags import notifications, run_notes
 from opboost_ops.orchestration.dags.operators import StillWaiting
 from opboost_ops.orchestration.dags.run_notes import XCOM_LIMIT, Failed, RefusedBudget, plainly
-from opboost_ops.orchestration.dags.times import missed, type_of
+from opboost_ops.orchestration.dags.times import LATE, missed, type_of
 from opboost_ops.orchestration.deployment import capacity, metrics
 from opboost_ops.orchestration.deployment.capacity import form_of
 from opboost_ops.orchestration.settings import use_airflow_secrets
@@ -174,6 +175,12 @@ def act(party: str, federation: str) -> dict[str, Any]:
             raise ConfigError(
                 f"Run {dag_run.run_id} was started by another DAG, and only a person acts.",
                 "Trigger this DAG in Airflow's UI, or by its REST API.",
+            )
+        # Whoever clears it acts in the name of the person who wanted it then.
+        if datetime.now(UTC) - dag_run.run_after > LATE:
+            raise ConfigError(
+                f"Run {dag_run.run_id} requests what was wanted more than an hour ago.",
+                "Trigger a new run.",
             )
         # Never another run's: anyone who triggers a run may choose its id.
         this = manifest.own_run_id(dag_run.dag_id, dag_run.run_id)

@@ -5,7 +5,7 @@ from typing import Any
 
 from airflow.sdk import CronTriggerTimetable
 
-#: How late a run may begin and still be the one of its time.
+#: How late a run may begin and still be the one of its time, or a person's request be fulfilled.
 LATE = timedelta(hours=1)
 
 #: A first time that is past by no more is now: Airflow may read the file again just before it
