@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from opboost_ops import __version__
@@ -172,7 +173,10 @@ class Places:
 
     def free_name(self, path: Path) -> Path:
         """The name under which a file or folder is set aside."""
-        target = path.with_name(path.name + self._end)
+        # Two restores may be within one second.
+        ends = (f"{self._end}{f'.{i}' if i else ''}" for i in count())
+        names = (path.with_name(path.name + end) for end in ends)
+        target = next(name for name in names if not name.exists())
         self.aside.append(target.name)
         return target
 

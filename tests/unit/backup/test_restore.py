@@ -1,5 +1,6 @@
 """A backup that was put back is what there was; what is there is never lost by it."""
 
+import datetime
 import multiprocessing
 import os
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -137,6 +139,20 @@ def test_a_newer_state_is_set_aside_only_if_that_is_said(
         (lines,) = database.execute("SELECT count(*) FROM entries").fetchone()
     assert lines == len(newer[0])
     assert {name: (kept[1] / name).read_bytes() for name in newer[2]} == newer[2]
+
+
+def test_what_restores_of_one_second_set_aside_all_stays(
+    workspace: Workspace, backup: Path, officer: Officer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bank, moment = workspace.folder / "bank", datetime.datetime.now(datetime.UTC)
+    clock = SimpleNamespace(now=lambda _: moment)
+    monkeypatch.setattr(restoring, "datetime", SimpleNamespace(datetime=clock, UTC=datetime.UTC))
+    for number in (1, 2, 3):
+        (bank / "pins" / "note").write_text(f"there before restore {number}")
+        restore(bank, backup, officer.file, over=True)
+    notes = sorted(path.read_text() for path in bank.glob("pins.before-restore-*/note"))
+    assert notes == [f"there before restore {number}" for number in (1, 2, 3)]
+    assert len([*bank.glob("ledger.sqlite.before-restore-*")]) == 3
 
 
 def files(folder: Path) -> dict[str, bytes]:
