@@ -1,4 +1,4 @@
-"""The command line: `opboost COMMAND`. Each command's module is loaded when it is called."""
+"""The `opboost` command line. The modules of a command are imported only when it runs."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -68,7 +68,7 @@ def _commands(
     ] = False,
 ) -> None:
     """Train gradient-boosted trees across organisations, with local differential privacy."""
-    # Only a command needs it, and `--help` is quick without.
+    # Here and not at module level, so that `--help` stays fast.
     from opboost_ops.orchestration.settings import use_airflow_secrets
 
     use_airflow_secrets()
@@ -88,10 +88,10 @@ for _name, _group in {
 
 
 def main() -> None:
-    """Run the command line; an error is one message, never a traceback."""
+    """Run the command line; an error is printed as one message, never as a traceback."""
     try:
         app(prog_name="opboost")
     except (OpBoostError, ConnectionError) as error:
-        again = "" if isinstance(error, OpBoostError) else " Run this again later."
-        typer.secho(f"Error: {error}{again}", fg="red", err=True)
+        retry = "" if isinstance(error, OpBoostError) else " Run this again later."
+        typer.secho(f"Error: {error}{retry}", fg="red", err=True)
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""`opboost agree`, `approve`, `stop`, `resume`: what a party's people consent to."""
+"""`opboost agree`, `approve`, `stop`, `resume`: a party's consent."""
 
 import json
 import re
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
-#: Most versions of former agreements that are listed.
-_LISTED = 8
+#: Maximum number of former versions that are listed.
+_MAX_LISTED = 8
 
 FederationName = Annotated[str, typer.Argument(help="The federation's name.")]
 Because = Annotated[str, typer.Option(help="The reason, for the party's audit log.")]
 
 
 class YesWithDigest(TyperCommand):
-    """Takes ``--yes DIGEST`` as well as ``--yes``."""
+    """Accepts ``--yes DIGEST`` as well as ``--yes``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the digest that follows ``--yes`` as an option of its own."""
-        taken: list[str] = []
+        """Rewrite ``--yes DIGEST`` as ``--digest DIGEST``."""
+        rewritten: list[str] = []
         for argument in args:
             value = argument.removeprefix("--yes=")
             if value != argument:
-                taken += ["--digest", value]
-            elif taken[-1:] == ["--yes"] and _DIGEST.fullmatch(argument):
-                taken[-1:] = ["--digest", argument]
+                rewritten += ["--digest", value]
+            elif rewritten[-1:] == ["--yes"] and _DIGEST.fullmatch(argument):
+                rewritten[-1:] = ["--digest", argument]
             else:
-                taken.append(argument)
-        return super().parse_args(ctx, taken)
+                rewritten.append(argument)
+        return super().parse_args(ctx, rewritten)
 
 
 def agree_command(
@@ -87,7 +87,7 @@ def agree_command(
 
     Reads only the party's own files and the federation file.
     """
-    if federation is None and (members := _sites_beside(site)):
+    if federation is None and (members := _local_sites(site)):
         if as_json or html or withdraw is not None:
             options = "--json, --html and --withdraw"
             raise ConfigError(f"{options} are for one party.", "Name its folder.")
@@ -131,11 +131,11 @@ def agree_command(
     if digest is not None and digest != current:
         raise ConfigError(
             f"--yes {digest} is not the digest of {federation_file(federation).name}, which is "
-            f"{current} now.",
-            "Nothing was agreed to. Read what is new (--json), and give its digest.",
+            f"now {current}.",
+            "Nothing was agreed to. Read the changes (--json), and pass the new digest.",
         )
     if yes:
-        _require_made_up(mine, site)
+        _require_generated(mine, site)
     agreements = agreements_of(mine)
     newest = agreements.newest(declared.name)
     if newest is not None and consent.number and not keep_version:
@@ -163,8 +163,8 @@ def agree_command(
     print(f"{mine.party} agrees: number {record.number}, {record.at}.")
 
 
-def _sites_beside(folder: Path) -> list[tuple[Path, Path]]:
-    """Folders of the parties that are beside a federation file, each with that file."""
+def _local_sites(folder: Path) -> list[tuple[Path, Path]]:
+    """Return the folders of the parties next to a federation file, each with that file."""
     from opboost_ops.config.loading import load_federation
     from opboost_ops.pipeline.party.party_sites import federation_file, site_files
 
@@ -177,10 +177,10 @@ def _sites_beside(folder: Path) -> list[tuple[Path, Path]]:
 def _withdraw(site: "Site", number: int) -> None:
     from opboost_ops.pipeline.party import agreement
 
-    for gone in agreement.withdraw(site, number):
+    for withdrawn in agreement.withdraw(site, number):
         print(
-            f"{site.party}: agreement {gone.number} with {gone.federation} is withdrawn. Plans "
-            "under it are refused, and new rows for versions trained under it."
+            f"{site.party}: agreement {withdrawn.number} with {withdrawn.federation} is "
+            "withdrawn. Plans under it are refused, and new rows for versions trained under it."
         )
 
 
@@ -201,7 +201,7 @@ def _list_agreements(agreements: "Agreements", as_json: bool) -> None:
 
 
 def _show_queries(mine: "Site", consent: "Consent") -> None:
-    """How many people the label holder has queried so far."""
+    """Print how many people the label holder has queried so far."""
     from opboost_ops.cli.output import print_blocks
     from opboost_ops.exchange.party_state import open_state
     from opboost_ops.reports.ledger import queries
@@ -212,7 +212,7 @@ def _show_queries(mine: "Site", consent: "Consent") -> None:
 
 
 def _show_retired(mine: "Site", declared: "Federation", keep: list[str]) -> None:
-    """Which versions the agreement retires, and what the label holder may ask for kept ones."""
+    """Print the versions that the agreement retires, and what the label holder may request."""
     from opboost_ops.config.agreement import digest_of, document
     from opboost_ops.exchange.party_state import open_state
     from opboost_ops.pipeline.party import agreement
@@ -226,7 +226,7 @@ def _show_retired(mine: "Site", declared: "Federation", keep: list[str]) -> None
     print(
         "Versions trained under a former agreement can no longer be scored, unless they are kept:"
     )
-    for version in list(former)[:_LISTED]:
+    for version in list(former)[:_MAX_LISTED]:
         entry = former[version]
         content = entry.content["federation"]
         features = (
@@ -235,11 +235,11 @@ def _show_retired(mine: "Site", declared: "Federation", keep: list[str]) -> None
         mode = content.get("scoring", {}).get("mode", "desensitised")
         action = "kept" if version in keep else f"--keep-version {version}"
         print(f"  {version}, agreement {entry.number}, may ask for {features} ({mode}): {action}")
-    if len(former) > _LISTED:
-        print(f"  and {len(former) - _LISTED} earlier ones")
+    if len(former) > _MAX_LISTED:
+        print(f"  and {len(former) - _MAX_LISTED} earlier ones")
 
 
-def _require_made_up(mine: "Site", folder: Path) -> None:
+def _require_generated(mine: "Site", folder: Path) -> None:
     from opboost_ops.exchange.store.store import open_store
     from opboost_ops.pipeline.party.agreement import MADE_UP
 

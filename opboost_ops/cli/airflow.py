@@ -25,8 +25,8 @@ airflow_app = typer.Typer(help="Install into an existing Airflow.", no_args_is_h
 
 Dataset = Annotated[str, typer.Option(help="credit (generated), or a public table such as adult.")]
 Work = Annotated[Path, typer.Option(help="Folder for Airflow's and the parties' files.")]
-#: Seconds between two looks at a run's tasks, whose states are shown.
-_SECONDS_A_LOOK = 0.9
+#: Seconds between two polls of a run's tasks, whose states are shown.
+_POLL_SECONDS = 0.9
 
 _WORK = Path(".opboost")
 
@@ -81,13 +81,13 @@ class DemoError(OpBoostError):
 
 
 def require_airflow(command: str) -> None:
-    """Make sure that Airflow is there, without importing it.
+    """Raise unless Airflow is installed; does not import it.
 
     Args:
-        command: What asks for it.
+        command: The command that needs it, for the message.
 
     Raises:
-        ConfigError: It is not installed.
+        ConfigError: Airflow is not installed.
     """
     from opboost_ops.config.resources import require_extra
 
@@ -112,7 +112,7 @@ def demo(dataset: Dataset = "credit", work: Work = _WORK) -> None:
     console.print(f"Starting Airflow in {work / 'airflow'} ...")
     with Standalone(work / "airflow", file.parent, _site_files(file)) as airflow:
         client = airflow.client()
-        _until_known(airflow, client, dag)
+        _wait_for_dag(airflow, client, dag)
         up = time.monotonic()
         before = _run_ids(client, f"{federation.name}_score")
         console.print(f"Airflow runs at {airflow.url}; {dag} is triggered.")
@@ -153,13 +153,13 @@ def _run_result(file: Path, finished: "Finished") -> dict[str, Any]:
 
 
 def verified(folder: Path) -> str:
-    """Verify a federation with the second implementation; the outcome as a sentence.
+    """Verify a federation with the independent verifier, and return the result as a sentence.
 
     Args:
-        folder: The federation's.
+        folder: Folder of the federation.
 
     Raises:
-        DemoError: A promise is broken.
+        DemoError: A guarantee is violated.
     """
     from opboost_ops.verifier import verify
 
@@ -215,11 +215,11 @@ def ui(
 
 
 def workspace(dataset: str, work: Path) -> Path:
-    """The federation file of a dataset's parties, made if it is not there yet.
+    """Return the federation file of a data set's parties, and write it on first use.
 
     Args:
-        dataset: Its name.
-        work: The folder that holds the workspaces.
+        dataset: Name of the data set.
+        work: Folder of the workspaces.
     """
     folder = (work / dataset).resolve()
     file = folder / "federation.yaml"
@@ -227,21 +227,21 @@ def workspace(dataset: str, work: Path) -> Path:
         return file
     from opboost_ops.api.runs import write_named
 
-    # Written aside and then moved, so that an interrupted demo leaves no half of one.
-    aside = folder.with_name(f".{dataset}.{time.time_ns()}")
-    write_named(dataset, aside, {})
+    # Written elsewhere and then moved, so that an interrupted demo leaves no partial workspace.
+    temporary = folder.with_name(f".{dataset}.{time.time_ns()}")
+    write_named(dataset, temporary, {})
     if folder.exists():
         raise ConfigError(
             f"{folder} is not a workspace.", "Remove it, or choose another by --work."
         )
-    aside.rename(folder)
+    temporary.rename(folder)
     return file
 
 
 def _scoring_run(
     airflow: "Standalone", client: "Client", file: Path, trained: "Finished", before: set[str]
 ) -> str:
-    """The run that a new champion has started; empty if there is nothing to score."""
+    """Return the run that the new champion has started; empty if there are no new rows."""
     from opboost_ops.config.loading import load_site
 
     owner, name = trained.federation.label_holder, trained.federation.name
@@ -266,18 +266,18 @@ def follow(
     purpose: "Purpose" = "train",
     run: str = "",
 ) -> "Finished":
-    """Watch a run of a DAG to its end.
+    """Follow a run of a DAG to its end.
 
     Args:
         airflow: The Airflow.
-        client: Its client.
-        file: ``federation.yaml``.
-        progress: Called with a party and what happened at it.
-        purpose: Which of the federation's DAGs.
-        run: Airflow's id of the run; one is triggered when absent.
+        client: A client of the Airflow.
+        file: Path of the ``federation.yaml``.
+        progress: Called with party and event.
+        purpose: ``train`` or ``score``.
+        run: Airflow's id of the run; triggers one by default.
 
     Raises:
-        DemoError: With the failing task's error.
+        DemoError: A task failed; contains its error.
     """
     from opboost_ops.config.loading import load_federation
     from opboost_ops.exchange.manifest import run_id
@@ -289,19 +289,19 @@ def follow(
     run = run or client.trigger(dag)
     finished = Finished(run_id(dag, run), federation)
     shown: set[tuple[str, str]] = set()
-    looked = 0.0
+    last_poll = 0.0
     while True:
         airflow.check()
         state = client.run(dag, run)["state"]
-        # A look at all tasks takes the API more time than one at the run.
-        if state not in ("success", "failed") and time.monotonic() < looked + _SECONDS_A_LOOK:
-            time.sleep(_SECONDS_A_LOOK / 3)
+        # Listing all tasks is more expensive for the API than reading the run.
+        if state not in ("success", "failed") and time.monotonic() < last_poll + _POLL_SECONDS:
+            time.sleep(_POLL_SECONDS / 3)
             continue
-        looked, tasks = time.monotonic(), client.tasks(dag, run)
+        last_poll, tasks = time.monotonic(), client.tasks(dag, run)
         for task in sorted(tasks, key=lambda t: t["start_date"] or "~"):
             _show_task(client, task, shown, finished, progress, purpose)
         if state == "success":
-            # The demo runs all parties, so it may read what no XCom holds.
+            # The demo runs all parties, so it may read their home folders.
             finished.read_homes(site_files(file, federation))
             return finished
         if state == "failed":
@@ -350,7 +350,7 @@ def _failure_text(client: "Client", dag: str, run: str, tasks: list[dict[str, An
     return "\n".join(lines)
 
 
-def _until_known(airflow: "Standalone", client: "Client", dag: str) -> None:
+def _wait_for_dag(airflow: "Standalone", client: "Client", dag: str) -> None:
     while not client.has_dag(dag):
         airflow.check()
         time.sleep(0.2)
@@ -364,7 +364,7 @@ def _site_files(file: Path) -> dict[str, Path]:
 
 
 def end_on_signals() -> None:
-    """Let SIGTERM and SIGHUP end the command as an error would, with all that it started."""
+    """Make SIGTERM and SIGHUP exit the command like an error, with all its processes."""
 
     def end(number: int, _frame: object) -> None:
         raise SystemExit(128 + number)

@@ -44,13 +44,13 @@ def restore(
 ) -> None:
     """Restore a party's state; verifies everything before it changes anything."""
     from opboost_ops.cli.output import counting
-    from opboost_ops.extras.backup.restoring import restore as put_back
+    from opboost_ops.extras.backup.restoring import restore as restore_state
     from opboost_ops.pipeline.party.rollback import check
 
     with counting("verified", in_bytes=True) as progress:
-        done = put_back(site, file, key, yes, progress)
-    _report(done)
-    gaps = check(done.site)
+        restored = restore_state(site, file, key, yes, progress)
+    _report(restored)
+    gaps = check(restored.site)
     for gap in gaps:
         print(gap)
     lost = sum(gap.lacks != "open" for gap in gaps)
@@ -63,20 +63,20 @@ def restore(
     print("Nothing is missing in it, as far as pins and signed checkpoints show.")
 
 
-def _report(done: "Restored") -> None:
+def _report(restored: "Restored") -> None:
     from opboost_ops.extras.backup.present import runs_of
 
-    contents = done.contents
+    contents = restored.contents
     print(
         f"{contents.party}: the state of {contents.at} is back: {contents.lines} ledger entries, "
         f"{contents.entries} audit entries, head {contents.head[:16]}."
     )
-    if done.aside:
-        print(f"What was there is kept: {', '.join(done.aside)}.")
-    if done.kept:
-        print(f"Not changed, though the backup has others: {', '.join(done.kept)}.")
-    if done.beyond:
+    if restored.aside:
+        print(f"What was there is kept: {', '.join(restored.aside)}.")
+    if restored.kept:
+        print(f"Not changed, though the backup has others: {', '.join(restored.kept)}.")
+    if restored.beyond:
         print(
-            f"{len(done.beyond)} entries of what was there are not in the backup: "
-            f"{runs_of(done.beyond)}."
+            f"{len(restored.beyond)} entries of what was there are not in the backup: "
+            f"{runs_of(restored.beyond)}."
         )

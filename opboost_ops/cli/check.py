@@ -1,4 +1,4 @@
-"""`opboost check`: is everything right, and what will leave, to whom, under which mechanism."""
+"""`opboost check`: faults of a federation, and all releases with receiver and mechanism."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`opboost store`, `audit`, `verify`: what was published, and whether it holds."""
+"""`opboost store`, `audit`, `verify`: published artifacts, the audit log, and verification."""
 
 import json
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from opboost_ops.exchange.store.store import Store
 
 
-#: Seconds after which a file that is unchanged was left behind by its writer.
+#: Age in seconds at which an unfinished file was abandoned by its writer.
 _ABANDONED = 86_400.0
 
 store_app = typer.Typer(help="List and clean up a party's store.", no_args_is_help=True)
@@ -69,7 +69,7 @@ def gc(
     store = open_store(declared.store)
     verb = "Would remove" if dry_run else "Removed"
     runs = 0
-    # What was published is somewhere else, and its home folder is no old one.
+    # In a different store, runs would seem to have no artifacts, and their home folders be deleted.
     for federation in declared.tables:
         require_known_store(declared, store, federation)
     parts = (store.garbage if dry_run else store.collect)(_ABANDONED)
@@ -81,7 +81,7 @@ def gc(
         with open_state(declared) as state:
             runs = _retire_runs(declared, store, state.audit, before, dry_run)
         for path in cached_files(declared.home):
-            # One that is still needed is made again.
+            # A file that is still needed is created again.
             if not dry_run and path.stat().st_mtime < before.timestamp():
                 path.unlink()
     print(f"{verb} {len(parts)} unfinished and {runs} old.")
@@ -92,16 +92,16 @@ def _retire_runs(
 ) -> int:
     import shutil
 
-    # Acting on a forged log could remove a run that is still needed.
+    # A forged log could cause the removal of a run that is still needed.
     audit.verify()
     removed = 0
-    for (federation, run), last in sorted(_last_seen(audit).items()):
+    for (federation, run), last in sorted(_last_used(audit).items()):
         place, home = f"{federation}/{run}", site.home / federation / run
         count = len(store.list(place))
         if last >= before or not (count or home.is_dir()):
             continue
         if not dry:
-            # First the log: after a crash it says what may be gone, and the rest goes next time.
+            # Logged first: after a crash the log names the run, and the next call removes the rest.
             audit.add("removed", place, site.party, detail=f"{count} artifacts, by retention")
             store.remove_run(federation, run)
             if home.is_dir():
@@ -112,13 +112,13 @@ def _retire_runs(
     return removed
 
 
-def _last_seen(audit: "Audit") -> "dict[tuple[str, str], datetime]":
+def _last_used(audit: "Audit") -> "dict[tuple[str, str], datetime]":
     import datetime
 
     last: dict[tuple[str, str], datetime.datetime] = {}
     for _, entry, _ in audit.entries():
         parts = entry.place.split("/")
-        # Only artifacts have such places, rounds a longer one; a removal is no use of a run.
+        # Only artifacts and messages have places of this length; a removal does not use a run.
         if entry.action != "removed" and len(parts) in (4, 5):
             run = (parts[0], parts[1])
             at = datetime.datetime.fromisoformat(entry.at)
@@ -128,7 +128,7 @@ def _last_seen(audit: "Audit") -> "dict[tuple[str, str], datetime]":
 
 @audit_app.callback()
 def _commands() -> None:
-    """Commands are always named, also while there is only one."""
+    """Make Typer require the subcommand's name, although there is only one."""
 
 
 @audit_app.command("show")
@@ -149,7 +149,7 @@ def show_audit_log(
     party = declared.party
     with open_state(declared) as state:
         count, last = state.audit.verify(head)
-        # What another process has added since then was not verified.
+        # Exclude entries that another process has added since the verification.
         entries = [line for line in state.audit.entries() if line[0] <= count]
     if as_json:
         listed = [

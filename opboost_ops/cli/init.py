@@ -1,4 +1,4 @@
-"""`opboost init`, `bounds`, `keys`, `federate`: the first files of a party and a federation."""
+"""`opboost init`, `bounds`, `keys`, `federate`: set up a party and a federation."""
 
 import sys
 from pathlib import Path
@@ -137,7 +137,7 @@ def init_command(
 
 
 def _ask_positive(label: str, classes: list[str]) -> str | None:
-    """Which class a person at a terminal says is positive; None where nobody can be asked."""
+    """Ask at a terminal which class is positive; None without a terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
 

@@ -1,4 +1,4 @@
-"""`opboost ledger` and `forget`: what a party has released, what is left, and who leaves it."""
+"""`opboost ledger` and `forget`: a party's releases and budgets, and erasure of a person."""
 
 import json
 from dataclasses import asdict
@@ -96,7 +96,7 @@ def recover(
 ) -> None:
     """End all releases, charge those that the ledger has lost, or accept another store."""
     from opboost_ops.config.loading import load_party
-    from opboost_ops.pipeline.party.recovery import recover as charge
+    from opboost_ops.pipeline.party.recovery import recover as recover_state
     from opboost_ops.pipeline.party.rollback import check as find_gaps
 
     declared, policy = load_party(site / "site.yaml")
@@ -118,7 +118,7 @@ def recover(
             "opens, and charges, new releases.",
             "Restore the newest backup, which costs less; or add --yes. Nothing was changed.",
         )
-    done = charge(declared, policy)
+    done = recover_state(declared, policy)
     if done.stores:
         print(
             f"{declared.party}: runs of {', '.join(done.stores)} use the store that is there now, "
@@ -217,14 +217,13 @@ def forget_command(
     number = whole if whole is not None and -(2**63) <= whole < 2**63 else None
     if not entered:
         raise ConfigError("This is not an ID.", "Give the ID as it is in the table.")
-    # A party's federations may have IDs of both types; a forgotten person is forgotten in all of
-    # them.
-    found_as: list[str | int] = [entered]
+    # The party's federations may have IDs of either type; the person is forgotten in all of them.
+    candidates: list[str | int] = [entered]
     if number is not None and str(number) == entered:
-        found_as.append(number)
-    # Under one recipe as under another.
-    found_as += [id_of_text(entered, recipe) for _, recipe in _ids_of(declared) if recipe.is_made]
-    identities = list(dict.fromkeys(found_as))
+        candidates.append(number)
+    # The ID in the form that each ID recipe makes of it.
+    candidates += [id_of_text(entered, recipe) for _, recipe in _ids_of(declared) if recipe.is_made]
+    identities = list(dict.fromkeys(candidates))
     with open_state(declared) as state, state.together():
         entries = [e for e in state.ledger.entries() if e.account == "local_dp"]
         hashes = [state.forgotten.hashed(identity) for identity in identities]
@@ -238,7 +237,7 @@ def forget_command(
     copies = remove_rows(declared, policy, identities)
     points = remove_points(declared, identities)
     for path in cached_files(declared.home):
-        # It would outlive the runs; the next one makes it again.
+        # Cached files outlive runs; the next run creates them again.
         path.unlink(missing_ok=True)
     still_in, unread = _tables_with(declared, policy, identities)
     if removed or still_in or copies:
@@ -306,7 +305,7 @@ def forget_command(
 
 
 def _ids_of(site: "Site") -> "list[tuple[str, IdColumn]]":
-    """Federations that the party ever agreed to, in that order, and how each named a person."""
+    """Return all federations that the party ever agreed to, in order, with their ID columns."""
     from opboost_ops.config.federation import IdColumn
     from opboost_ops.exchange.party_state import agreements_of
 
@@ -319,7 +318,7 @@ def _ids_of(site: "Site") -> "list[tuple[str, IdColumn]]":
 def _tables_with(
     site: "Site", policy: "Policy", identities: list[str | int]
 ) -> tuple[list[str], list[str]]:
-    """In which federations' tables a person is, and which of them could not be looked at."""
+    """Return the federations whose tables contain a person, and those that were not checked."""
     import polars as pl
 
     from opboost_ops.config.source import Source
@@ -337,7 +336,7 @@ def _tables_with(
             if path is None:
                 continue
             if isinstance(path, Source) or derived:
-                # Only a run reads it, or makes its IDs: told is of what lies here as it is.
+                # Only a run reads the source or derives IDs: check only local tables as they are.
                 unread.append(federation)
                 continue
             try:

@@ -1,4 +1,4 @@
-"""`opboost models`, `outcomes`, `serve`: the label holder's versions, in use."""
+"""`opboost models`, `outcomes`, `serve`: the label holder's model versions."""
 
 from pathlib import Path
 from typing import Annotated

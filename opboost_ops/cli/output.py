@@ -1,4 +1,4 @@
-"""Output for people: tables, blocks, and progress of a run."""
+"""Terminal output: tables, blocks, and the progress of a run."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from opboost_ops.quality.domain_filling import Filling
 
 
-#: Columns of a table that nobody reads on a terminal: a pipe or a file folds nothing.
-_PIPED = 400
+#: Table width outside a terminal, so that nothing is folded in a pipe or file.
+_PIPE_WIDTH = 400
 
-#: What people call the rows of `metrics`; each names its mode.
+#: Labels of the rows of `metrics`.
 MODES = {
     "centralised": "all raw columns in one place",
     "label_holder_alone": "label holder alone",
@@ -39,24 +39,24 @@ MODES = {
     "federated_local": "federated, mode local",
 }
 
-#: Most numbers of rows that are printed.
-_NUMBERED = 10
+#: Maximum number of row numbers that are printed.
+_MAX_ROW_NUMBERS = 10
 
 
 def console() -> Console:
-    """Where a command prints tables: as wide as the terminal, and as they are in a pipe."""
+    """Return a console as wide as the terminal; in a pipe wide enough to fold nothing."""
     terminal = Console()
     narrow = terminal.is_terminal or "COLUMNS" in os.environ
-    return terminal if narrow else Console(width=_PIPED)
+    return terminal if narrow else Console(width=_PIPE_WIDTH)
 
 
 def print_table(title: str, heads: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
-    """Print a table whose cells are folded, never cut.
+    """Print a table whose cells are folded, never cut off.
 
     Args:
-        title: Its title.
-        heads: Its columns.
-        rows: Its cells; a row may end early.
+        title: The title.
+        heads: The column heads.
+        rows: Cells by row; a row may be shorter than the heads.
     """
     texts = (zip_longest(heads, row, fillvalue="") for row in rows)
     cells = tuple(tuple(Cell(str(cell)) for _, cell in row) for row in texts)
@@ -64,21 +64,17 @@ def print_table(title: str, heads: Sequence[str], rows: Iterable[Iterable[object
 
 
 def print_line(text: object, style: str = "") -> None:
-    """Print a line that neither colours nor moves a terminal by what a stranger put into it.
+    """Print a line without interpreting markup or control characters in it.
 
     Args:
         text: The line.
-        style: Its colour, such as ``red``.
+        style: A style of rich, such as ``red``.
     """
     console().print(plain(text, style), soft_wrap=True)
 
 
 def print_blocks(blocks: Iterable[Block]) -> None:
-    """Print all that is no picture of a page or a document; nothing is cut.
-
-    Args:
-        blocks: What it shows.
-    """
+    """Print the blocks of a page or document, except for figures; nothing is cut off."""
     for block in blocks:
         if isinstance(block, Table):
             console().print(rich_table(block))
@@ -99,9 +95,9 @@ def print_blocks(blocks: Iterable[Block]) -> None:
 
 
 class Progress:
-    """Shows started and finished stages, on stderr.
+    """Shows started and finished stages on stderr.
 
-    Used as a context manager, and called with a party and its event.
+    A context manager; call it with a party and an event.
     """
 
     def __init__(self) -> None:
@@ -127,7 +123,7 @@ class Progress:
     def __call__(self, party: str, event: dict[str, Any]) -> None:
         """Show an event: ``started``, ``progress``, ``waits``, ``finished`` or ``failed``.
 
-        Each has its ``stage``. A party's first one may say ``of`` how many stages it is.
+        Each event has a ``stage``. A party's first event may have ``of``, its number of stages.
         """
         if party not in self._tasks:
             total = event.get("of")
@@ -140,21 +136,21 @@ class Progress:
         ):
             self._console.print(event["text"], soft_wrap=True)
         if not self._console.is_terminal and event["event"] == "finished":
-            # Known where the parties' own processes tell it, and not through an Airflow.
+            # Known only if the parties' own processes report it, not through Airflow.
             took = f" ({event['spent'].get('seconds', 0.0):.3f} s)" if "spent" in event else ""
             self._console.print(f"{party}: {event['stage']}{took}")
 
 
 @contextmanager
 def counting(what: str, *, in_bytes: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr for work that is counted, on a terminal only.
+    """Show a progress bar on stderr, on a terminal only.
 
     Args:
-        what: What is counted.
-        in_bytes: Whether bytes of it are.
+        what: The counted things.
+        in_bytes: True if bytes are counted.
 
     Yields:
-        A function that is told how many are done, and of how many.
+        A function that takes the number that are done and the total.
     """
     console = Console(stderr=True)
     counted = (DownloadColumn(), TransferSpeedColumn()) if in_bytes else (MofNCompleteColumn(),)
@@ -172,10 +168,10 @@ def counting(what: str, *, in_bytes: bool = False) -> Iterator[Callable[[int, in
 
 
 def print_vertical(result: Mapping[str, Any]) -> None:
-    """Print metrics, bytes and seconds of a run.
+    """Print metrics, traffic and durations of a run of vertical learning.
 
     Args:
-        result: What `opboost run --json` prints.
+        result: The JSON document of `opboost run --json`.
     """
     metrics = {mode: values for mode, values in result["metrics"].items() if values}
     names = sorted({name for values in metrics.values() for name in values})
@@ -197,10 +193,10 @@ def print_vertical(result: Mapping[str, Any]) -> None:
 
 
 def print_horizontal(result: Mapping[str, Any]) -> None:
-    """Print metrics by party, traffic, seconds, and where the active party's model is.
+    """Print metrics by party, traffic, durations and the model's path of horizontal learning.
 
     Args:
-        result: What `opboost run --json` prints of horizontal learning.
+        result: The JSON document of `opboost run --json`.
     """
     names = sorted({n for values in result["metrics"].values() for n in values["federated_local"]})
     several = any("label_holder_alone" in values for values in result["metrics"].values())
@@ -208,7 +204,7 @@ def print_horizontal(result: Mapping[str, Any]) -> None:
     title = f"{result['federation']}, run {result['run']}: each party's held-out rows"
     rows = []
     for party, values in result["metrics"].items():
-        # A private run has no model of the own rows alone.
+        # A differentially private run trains no model of a party's own rows.
         both = [values[of] for of in ("label_holder_alone", "federated_local") if of in values]
         rows.append((party, *(f"{f[name]:.4f}" for name in names for f in both)))
     print_table(title, ("party", *(f"{name}, {of}" for name in names for of in trained)), rows)
@@ -227,11 +223,11 @@ def print_horizontal(result: Mapping[str, Any]) -> None:
 
 
 def print_fillings(party: str, fillings: Sequence["Filling"]) -> None:
-    """Print a small histogram of each column, and what is wrong with its scale.
+    """Print a small histogram of each column, and warnings about its scale.
 
     Args:
-        party: Whose columns they are.
-        fillings: How they fill their domains.
+        party: The party that has the columns.
+        fillings: Use of the domain, by column.
     """
     if not fillings:
         return
@@ -252,11 +248,11 @@ def print_fillings(party: str, fillings: Sequence["Filling"]) -> None:
 
 
 def print_scales(name: str, lines: Sequence["ScaleLine"]) -> None:
-    """Print a column's losses by kind of cells, at one loss of a step.
+    """Print a column's losses by kind of cells, at one value of loss(1).
 
     Args:
         name: The feature.
-        lines: Of `extras.lab.advice`.
+        lines: Results of `extras.lab.advice`.
     """
     near = f"{lines[0].near:.4g}" if lines else "near"
     heads = ("cells", "edges cost", "loss(1)", f"loss at {near}", "loss(R-L)", "narrowest cell")
@@ -270,17 +266,17 @@ def print_scales(name: str, lines: Sequence["ScaleLine"]) -> None:
 
 
 def print_people(party: str, purpose: str, rules: Sequence[str], facts: Mapping[str, Any]) -> None:
-    """Print how many values each rule of an ID changes, and which rows have one ID.
+    """Print how many values each ID rule changes, and which rows share an ID.
 
     Args:
-        party: Whose table it is.
-        purpose: Which of its tables.
-        rules: Of the federation's IDs, in order.
-        facts: As `tables.people.write_ids` says.
+        party: The party that has the table.
+        purpose: ``train`` or ``score``.
+        rules: The federation's ID rules, in order.
+        facts: Results of `tables.people.write_ids`.
     """
-    whose = f"the {purpose} table of {party}"
+    table = f"the {purpose} table of {party}"
     if "changed" in facts:
-        print_line(f"What the rules of the ID change in {whose} (stays at home):")
+        print_line(f"What the rules of the ID change in {table} (stays at home):")
         rows = (
             (
                 part,
@@ -290,13 +286,13 @@ def print_people(party: str, purpose: str, rules: Sequence[str], facts: Mapping[
             for part, changed in facts["changed"].items()
         )
         print_table("", ("column", *rules, "without a value"), rows)
-        repeated, numbers = facts["repeated"], facts["repeated_rows"][:_NUMBERED]
+        repeated, numbers = facts["repeated"], facts["repeated_rows"][:_MAX_ROW_NUMBERS]
         more = ", ..." if repeated > len(numbers) else ""
         listed = f" (rows {', '.join(map(str, numbers))}{more})" if numbers else ""
         print_line(
-            f"Of {facts['rows']:,} rows of {whose} {repeated:,} have an ID that another row has, "
+            f"Of {facts['rows']:,} rows of {table} {repeated:,} have an ID that another row has, "
             f"too{listed}; {facts['several_spellings']:,} IDs are written in several ways."
         )
     if "people" in facts:
         people, rows_of = facts["people"], facts["rows"]
-        print_line(f"Aggregates make {people:,} people of {rows_of:,} rows of {whose}.")
+        print_line(f"Aggregates make {people:,} people of {rows_of:,} rows of {table}.")

@@ -1,4 +1,4 @@
-"""`opboost plan`, `channel`, `edges`: mechanisms, their tables, and edges of cells."""
+"""`opboost plan`, `channel`, `edges`: mechanisms, their channels, and edges of cells."""
 
 import math
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from opboost_ops.extras.lab.ranking import Ranking
     from opboost_ops.extras.setup.federation_file import EdgesWritten
 
-#: The ends of a loss curve.
+#: Column heads of the ends of a loss curve.
 _LOSSES = ("loss(1)", "loss(R-L)")
 
 
@@ -255,7 +255,7 @@ def plan_command(
 
 
 def _weights(texts: list[str]) -> dict[str, float]:
-    """Weights by name, of texts of the form NAME=NUMBER."""
+    """Parse weights of the form NAME=NUMBER."""
     weights: dict[str, float] = {}
     for text in texts:
         name, equals, number = text.partition("=")

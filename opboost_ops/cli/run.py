@@ -1,4 +1,4 @@
-"""`opboost run` and `score`: a federation without Airflow, a process per party."""
+"""`opboost run` and `score`: run a federation without Airflow, with a process per party."""
 
 import json
 import secrets
@@ -70,7 +70,7 @@ def run_command(
     form: dict[str, Any] = {"trees": trees, "learning_rate": learning_rate, "depth": depth}
     form["denoise"] = denoise
     form["parameters"] = _parameters(parameter) if parameter else None
-    # It imports what the parties need while this process imports its own part.
+    # The server preloads what the parties need while this process imports its own modules.
     with ForkServer(early_environment()) as server:
         from opboost_ops.cli.output import Progress
         from opboost_ops.pipeline.party.party_sites import federation_file
@@ -113,23 +113,19 @@ def run_command(
 
 
 def show_trained(result: Mapping[str, Any]) -> None:
-    """Print what a finished run gave.
-
-    Args:
-        result: As `run_document` has it.
-    """
+    """Print the result of a training run, as from `run_document`."""
     from opboost_ops.cli import output
 
     (output.print_horizontal if "sums" in result else output.print_vertical)(result)
 
 
 def _parameters(entries: Sequence[str]) -> dict[str, Any]:
-    """Parameters of ``--parameter``, by name; a name without a value is refused with the others."""
+    """Parse ``--parameter NAME=VALUE``; a name without a value is refused later, by the form."""
     from opboost_ops.config.documents import parse_yaml
 
     names = [entry.partition("=")[0].strip() for entry in entries]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ConfigError(f"--parameter gives {', '.join(twice)} more than once.", "Give it once.")
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigError(f"--parameter sets {', '.join(repeated)} more than once.", "Set it once.")
     parameters: dict[str, Any] = {}
     for name, entry in zip(names, entries, strict=True):
         text = entry.partition("=")[2].strip()

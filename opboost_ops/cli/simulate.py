@@ -1,4 +1,4 @@
-"""`opboost simulate` and `leakage`: what a federation would bring, and what it would show."""
+"""`opboost simulate` and `leakage`: the expected gain of a federation, and what it discloses."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any

@@ -1,7 +1,7 @@
-"""The Airflow plugin: the scheduler's look at slots, and pages in the UI.
+"""The Airflow plugin: scheduler listeners, and pages in the UI.
 
-Registered by entry point and by `plugins/`. Every component of Airflow loads it, so it imports
-little; the pages' own imports are made by the API server, when the first page is asked for.
+Registered by entry point and by `plugins/`. Every Airflow component loads it, so it imports little;
+the API server imports the pages when the first one is requested.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from opboost_ops.orchestration.dags.operators import PREFIX, LedgerPage, RunPage
 from opboost_ops.orchestration.deployment import capacity, metrics
 from opboost_ops.orchestration.settings import adopt_section
 
-# Before anything of this process looks for its variables.
+# Must run before anything in this process reads its environment variables.
 adopt_section()
 
 _Scope = MutableMapping[str, Any]
@@ -25,10 +25,10 @@ _Send = Callable[[_Scope], Awaitable[None]]
 
 
 class Pages:
-    """The pages' application, made when it is first needed."""
+    """The pages' ASGI application, created at the first request."""
 
     async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
-        """Answer as the pages' application does."""
+        """Serve a request."""
         app = await asyncio.to_thread(_pages)
         await app(scope, receive, send)
 
@@ -41,16 +41,16 @@ def _pages() -> Any:
 
 
 class OpBoostPlugin(AirflowPlugin):
-    """Loaded by every Airflow component; light, therefore."""
+    """The plugin class; every Airflow component loads it, so its module imports little."""
 
     name = "opboost"
     listeners = [admin_dag, capacity, run_notes, metrics]  # noqa: RUF012
     operator_extra_links = [RunPage(), LedgerPage()]  # noqa: RUF012
     fastapi_apps = [{"app": Pages(), "url_prefix": f"/{PREFIX}", "name": "OpBoost"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
-        # One entry; its pages have a navigation of their own. Airflow shows it to anyone who may
-        # read its plugins. Without a slash before it, the address holds where Airflow is served
-        # below a path.
+        # One menu entry; the pages have their own navigation. Airflow shows it to anyone who may
+        # read plugins. The address is relative, so that it also works if Airflow is served below
+        # a path.
         {
             "name": "OpBoost",
             "href": f"{PREFIX}/",

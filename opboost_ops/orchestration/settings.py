@@ -1,7 +1,7 @@
-"""The section ``[opboost]`` of Airflow's configuration, beside the variables of the same names.
+"""The ``[opboost]`` section of Airflow's configuration, an alternative to environment variables.
 
-What is set there is put into this process's environment, where everything else looks: only if the
-variable itself is not set, so the environment wins. ``opboost`` at a terminal reads no section.
+Each option is copied into this process's environment unless the variable is set there, so the
+environment takes precedence. The ``opboost`` command does not read the section.
 """
 
 import os
@@ -11,14 +11,14 @@ from typing import Any
 
 from opboost_ops.config.key_sources import SecretsBackend, use_backend
 
-#: Of the section and of its variables, ``OPBOOST_<OPTION>``.
+#: Name of the section, and prefix of its variables, ``OPBOOST_<OPTION>``.
 SECTION = "opboost"
 
-#: What may be set there, beside ``site_<party>``.
+#: The options, in addition to ``site_<party>``.
 OPTIONS: Mapping[str, str] = {
     "federations": "Folder of the federation files, for the DAG processor and all workers.",
     "parties": "The parties of this Airflow, comma separated; all when empty.",
-    "notifiers": "Who is told of what: package.module:name of a mapping from events to notifiers.",
+    "notifiers": "package.module:name of a mapping from events to lists of Airflow notifiers.",
     "metrics": "Whether this process sends metrics: on or off.",
 }
 
@@ -26,7 +26,7 @@ _SITE = re.compile(r"site_[a-z0-9_]+")
 
 
 def use_airflow_secrets() -> None:
-    """Let keys and logins named ``airflow:...`` be read from this machine's Airflow."""
+    """Let keys and logins named ``airflow:...`` be read from Airflow's secrets backend."""
     use_backend(_secrets)
 
 
@@ -39,7 +39,7 @@ def _secrets() -> SecretsBackend | None:
 
 
 def adopt_section() -> None:
-    """Put what Airflow's configuration says of us into this process's environment."""
+    """Copy the ``[opboost]`` section of Airflow's configuration into the environment."""
     from airflow.configuration import conf
 
     use_airflow_secrets()
@@ -50,7 +50,7 @@ def adopt_section() -> None:
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Airflow's entry of this package among its providers; its entry point."""
+    """Return the package's description as an Airflow provider; the provider entry point."""
     options = {
         name: {"description": text, "version_added": None, "type": "string", "default": ""}
         for name, text in OPTIONS.items()
@@ -68,8 +68,8 @@ def get_provider_info() -> dict[str, Any]:
                     "hidden-fields": [],
                     "relabeling": {
                         "host": "Bucket",
-                        # Airflow 3.3's button calls no port at all another one than the stored.
-                        "port": "Port (443; only Airflow's button for testing needs it)",
+                        # Airflow 3.3's test button cannot tell an absent port from the stored one.
+                        "port": "Port (443; only Airflow's test button needs it)",
                         "schema": "Prefix",
                         "login": "Access key ID",
                         "password": "Secret access key",
@@ -78,7 +78,7 @@ def get_provider_info() -> dict[str, Any]:
                 "conn-fields": {
                     name: {"label": label, "schema": {"type": ["string", "null"], **more}}
                     for name, label, more in (
-                        ("endpoint", "Endpoint, of another service than Amazon's", {}),
+                        ("endpoint", "Endpoint, if not Amazon S3", {}),
                         ("region", "Region", {}),
                         ("session_token", "Session token", {"format": "password"}),
                     )
@@ -87,7 +87,7 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "config": {
             SECTION: {
-                "description": "OpBoost Ops; a variable OPBOOST_<OPTION> wins over each of these. "
+                "description": "OpBoost Ops. A variable OPBOOST_<OPTION> overrides the option. "
                 "site_<party> is the path of a party's site.yaml, on its own workers.",
                 "options": {name: {**option, "example": None} for name, option in options.items()},
             }

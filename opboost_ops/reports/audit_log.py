@@ -1,4 +1,4 @@
-"""A party's audit log, read and verified whole: when that was, and where its entries belong."""
+"""A party's audit log, read and verified as a whole, with an index by federation and run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,39 +11,39 @@ from opboost_ops.exchange.audit import ACTIONS, Action, Entry, LogRow, parse, ve
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy.ledger.tables import now
 
-#: How an entry begins as this software writes it, with sorted keys; its place comes last.
+#: Beginning of an entry as this software writes it, with sorted keys; its place comes last.
 _BEGIN, _PLACE, _END = '{"action":"', '"place":"', '"}'
 
-#: The daily traffic; all else was decided by a person, or refused, and is listed by statements.
+#: Actions of normal runs; statements list all others, which a person decided or which failed.
 _DAILY: tuple[Action, ...] = ("sent", "received", "answered")
 _BEGINS = tuple(f'{_BEGIN}{action}"' for action in _DAILY)
 
-#: The first two parts of a place: a federation, and a run or what else it is.
+#: The first two parts of a place: a federation, and a run or another subject.
 Owner = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Where:
-    """The action of each entry, and the federation and run that it belongs to.
+class EntryIndex:
+    """The action of each log entry, and the entries of each federation and run.
 
     Attributes:
-        actions: What was done, by number less one.
-        owners: Numbers of the entries of each federation and run, oldest first; whose last entry
-            is the newest comes last. What is of no federation has an empty second part.
+        actions: Actions; entry ``n`` has index ``n - 1``.
+        owners: Entry numbers by federation and run, oldest first; ordered by the newest entry.
+            Entries without a federation have an empty second part.
     """
 
     actions: Sequence[str]
     owners: Mapping[Owner, Sequence[range]]
 
 
-class LogRead:
-    """An audit log as it was read. Nothing of it may be changed.
+class AuditLogView:
+    """An audit log at the time of its verification; immutable.
 
     Args:
-        at: When it was verified, from the first entry to the last (UTC).
-        rows: Its entries; none from the break on, where it is broken.
-        head: The hash of the last one; empty where it is broken.
-        failure: Where its chain is broken, if it is.
+        at: Time of the verification (UTC).
+        rows: All entries; only those before the first unreadable one if the chain is broken.
+        head: Hash of the last entry; empty if the chain is broken.
+        failure: Where the chain is broken, if it is.
     """
 
     def __init__(
@@ -60,30 +60,26 @@ class LogRead:
         self._texts = [text for _, text, _ in rows]
 
     @cached_property
-    def where(self) -> Where:
-        """Where its entries belong."""
-        return _sorted_in(self._texts)
+    def index(self) -> EntryIndex:
+        """Index of the entries by federation and run."""
+        return _index_entries(self._texts)
 
 
-def log_of(site: Site) -> LogRead:
-    """A party's audit log, verified now from its first entry to its last.
-
-    Args:
-        site: The party's.
-    """
+def log_of(site: Site) -> AuditLogView:
+    """Read and verify a party's audit log, from its first entry to its last."""
     at = now()
     with open_state(site) as state:
         rows = state.audit.rows()
     try:
         _, head = verified(rows)
     except ArtifactError as error:
-        # What stands before the break is shown; a damaged entry cannot be.
-        return LogRead(at, _whole(rows), "", error)
-    return LogRead(at, rows, head)
+        # Entries before the damaged one can still be shown.
+        return AuditLogView(at, _readable_rows(rows), "", error)
+    return AuditLogView(at, rows, head)
 
 
-def _whole(rows: Sequence[LogRow]) -> Sequence[LogRow]:
-    """The entries before the first one that is none."""
+def _readable_rows(rows: Sequence[LogRow]) -> Sequence[LogRow]:
+    """Return the entries before the first unreadable one."""
     for at, (number, text, _) in enumerate(rows):
         try:
             parse(number, text)
@@ -92,31 +88,32 @@ def _whole(rows: Sequence[LogRow]) -> Sequence[LogRow]:
     return rows
 
 
-def _sorted_in(texts: Sequence[str]) -> Where:
+def _index_entries(texts: Sequence[str]) -> EntryIndex:
     actions: list[str] = []
     owners: dict[Owner, list[range]] = {}
-    # Neighbours mostly belong together: so many are told of at once.
-    here, owner, since = "", ("", ""), 1
+    # Consecutive entries mostly have the same owner, and form one range.
+    prefix, owner, since = "", ("", ""), 1
     for number, text in enumerate(texts, 1):
         place = text.rpartition(_PLACE)[2].removesuffix(_END)
         action = text[len(_BEGIN) : text.find('"', len(_BEGIN))]
-        plain = text.startswith(_BEGIN) and text.endswith(_END) and action in ACTIONS
-        if not plain or '"' in place or "\\" in place:
+        # Slicing is much faster than parsing, but needs the exact format, without escapes.
+        sliceable = text.startswith(_BEGIN) and text.endswith(_END) and action in ACTIONS
+        if not sliceable or '"' in place or "\\" in place:
             entry = parse(number, text)
             place, action = entry.place, entry.action
         actions.append(intern(action))
-        if not (here and place.startswith(here)):
+        if not (prefix and place.startswith(prefix)):
             _extend(owners, owner, since, number)
             first, _, rest = place.partition("/")
             owner, since = (intern(first), rest.partition("/")[0]), number
-            here = f"{owner[0]}/{owner[1]}/" if owner[1] else ""
+            prefix = f"{owner[0]}/{owner[1]}/" if owner[1] else ""
     _extend(owners, owner, since, len(texts) + 1)
-    return Where(actions, owners)
+    return EntryIndex(actions, owners)
 
 
 def _extend(owners: dict[Owner, list[range]], owner: Owner, since: int, end: int) -> None:
     if since < end:
-        # Taken out and put in again, so that it comes last.
+        # Reinserted, so that it becomes the last key.
         spans = owners.pop(owner, [])
         spans.append(range(since, end))
         owners[owner] = spans

@@ -1,4 +1,4 @@
-"""The report of a data-quality check: its expectations, and the profile without values."""
+"""The report of a data quality check: its expectations, and the table's profile without values."""
 
 from typing import Any
 
@@ -17,11 +17,7 @@ from opboost_ops.reports.display.blocks import (
 
 
 def report_blocks(report: Report) -> list[Block]:
-    """A check's report; what fails comes first.
-
-    Args:
-        report: At home.
-    """
+    """Return a check's report; failed expectations come first."""
     results = report.document["results"]
     failed = sum(not result["success"] for result in results)
     facts = Facts(
@@ -43,7 +39,7 @@ def report_blocks(report: Report) -> list[Block]:
     )
     broken = sorted(report.findings, key=lambda finding: finding.severity)
     good = [result["expectation_config"] for result in results if result["success"]]
-    rows = [_broken(finding) for finding in broken]
+    rows = [_failed_row(finding) for finding in broken]
     rows += [(Cell("pass", state="good"), "", description(e), "") for e in good]
     expectations = Table(
         "expectations",
@@ -55,7 +51,7 @@ def report_blocks(report: Report) -> list[Block]:
     return [facts, expectations, _profile(report)]
 
 
-def _broken(finding: Finding) -> Row:
+def _failed_row(finding: Finding) -> Row:
     states: dict[str, tuple[str, State]] = {"critical": ("fail", "bad")}
     text, state = states.get(finding.severity, ("warning", "warn"))
     column = finding.column or "whole table"

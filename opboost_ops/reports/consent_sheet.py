@@ -1,6 +1,6 @@
-"""The consent sheet: all that a party is asked to agree to, and what it means for one person.
+"""The consent sheet: the terms that a party is asked to agree to, and their meaning for one person.
 
-It is made of the party's own files and the federation file alone. Command line, page, JSON and
+It is computed from the party's own files and the federation file only. Command line, page, JSON and
 documents take their numbers and words from here.
 """
 
@@ -26,12 +26,12 @@ SetBy = Literal["init", "a person", "nobody"]
 
 @dataclass(frozen=True)
 class Cap:
-    """A cap of ``policy.yaml``.
+    """A cap in ``policy.yaml``.
 
     Attributes:
         name: Its path in the file.
-        value: The cap; None where there is none.
-        set_by: ``init`` where it is what `init` writes for this declaration.
+        value: The cap; None without one.
+        set_by: ``init`` if the value is what `opboost init` writes for this declaration.
     """
 
     name: str
@@ -41,23 +41,23 @@ class Cap:
 
 @dataclass(frozen=True)
 class ReleasedColumn:
-    """A column as it is released.
+    """A released column.
 
     Attributes:
-        column: What is charged: a feature, or its missing bit.
-        receiver: Who receives it.
-        type: Its declared type.
-        bounds: Its bounds in its own unit, or its categories, in words.
-        scale: How they are laid on the domain.
-        domain: On which values it is released, in words.
-        mechanism: In words.
-        epsilon: Its nominal epsilon.
+        column: The charged item: a feature, or its missing bit.
+        receiver: The receiving party.
+        type: Declared type.
+        bounds: Bounds in the feature's unit, or categories, in words.
+        scale: Map onto the domain, in words.
+        domain: Domain of the released values, in words.
+        mechanism: Mechanism, in words.
+        epsilon: Nominal epsilon.
         loss_1: loss(1) of a release.
         loss_whole: loss(R - L) of a release.
-        releases: How many releases the budget allows; None without one.
+        releases: Number of releases that the budget allows; None without one.
         loss_whole_ever: loss(R - L) of all of them; infinite without a budget.
-        guess: What the receiver can guess of a value, with the missing bit of its feature.
-        yearly: Whether it is released again each calendar year.
+        guess: The receiver's success in guessing a value, including the feature's missing bit.
+        yearly: True if it is released again each calendar year.
     """
 
     column: str
@@ -78,11 +78,11 @@ class ReleasedColumn:
 
 @dataclass(frozen=True)
 class Totals:
-    """The cost of one person's record, over all columns.
+    """The privacy cost of one person's record, over all columns.
 
     Attributes:
-        loss_1, loss_whole: Of one release.
-        loss_whole_ever: Of all releases that the budgets allow.
+        loss_1, loss_whole: Losses of one release.
+        loss_whole_ever: Loss of all releases that the budgets allow.
     """
 
     loss_1: float
@@ -95,19 +95,19 @@ class ConsentSheet:
     """The terms that a party is asked to agree to.
 
     Attributes:
-        party: The party.
-        federation: Its federation's name.
-        receiver: The label holder.
-        digest: Of what is agreed to.
-        terms: What the federation's runs are for, until when, how often, and how long kept.
+        party: Name of the party.
+        federation: Name of the federation.
+        receiver: Name of the label holder.
+        digest: Digest of the terms.
+        terms: Purpose, end, frequency and retention.
         domain: Bounds of the domain.
-        columns: What is randomised before it leaves this party.
-        exact: What this party sends without an epsilon: to whom, and what it discloses.
-        received: What others send this party without an epsilon: from whom, and what.
+        columns: Columns that are released randomised.
+        exact: The party's releases without an epsilon: receiver, and what is disclosed.
+        received: Releases to this party without an epsilon: sender, and what is disclosed.
         caps: Caps of the party's policy.
-        laws: Of the features.
-        edges: The loss of private edges, paid once, by feature.
-        models: The guarantee of sums with noise, in words; empty where there are none.
+        laws: Output distributions of the features.
+        edges: One-time loss of private edges, by feature.
+        models: The guarantee of sums with noise, in words; empty without noise.
     """
 
     party: str
@@ -126,7 +126,7 @@ class ConsentSheet:
 
     @property
     def record(self) -> tuple[ReleasedColumn, ...]:
-        """Each charge once."""
+        """The columns without repeated charges, one per charge."""
         return tuple({line.column: line for line in self.columns}.values())
 
     @property
@@ -141,7 +141,7 @@ class ConsentSheet:
 
     @property
     def most_exposed(self) -> ReleasedColumn | None:
-        """The column with the highest odds of a right guess over the prior; None without one."""
+        """The column with the greatest gain of a guess over the prior; None without columns."""
         return max(self.guessed, key=lambda line: line.guess.gain, default=None)
 
     @property
@@ -156,19 +156,19 @@ class ConsentSheet:
 
     @property
     def guessed(self) -> tuple[ReleasedColumn, ...]:
-        """Each feature once: its missing bit is guessed with it."""
+        """The columns that are features; a missing bit is guessed together with its feature."""
         return tuple(line for line in self.record if line.column in self.laws)
 
     @cached_property
     def whole_record(self) -> RecordGuess | None:
-        """A receiver's guess of a whole record; None where nothing is released."""
+        """The success in guessing a whole record; None if nothing is released."""
         lines = self.guessed
         if not lines:
             return None
         return guess_record([self.laws[line.column] for line in lines], [o.guess for o in lines])
 
     def document(self) -> dict[str, Any]:
-        """All of it as JSON; infinite losses are ``"inf"``."""
+        """Return the sheet as JSON; infinite losses are ``"inf"``."""
         record, worst = self.whole_record, self.most_exposed
         content = {
             "party": self.party,
@@ -198,21 +198,21 @@ def consent_sheet(
     exact: Iterable[tuple[str, str, str]],
     models: str = "",
 ) -> ConsentSheet:
-    """The terms that a party is asked to agree to, of its own files and the federation file alone.
+    """Build the sheet of a party from its own files and the federation file.
 
     Args:
-        federation: As declared.
-        party: The party.
-        policy: Its policy, as it will be once it has agreed.
-        digest: Of what is agreed to.
+        federation: The declaration.
+        party: Name of the party.
+        policy: The party's policy once it has agreed.
+        digest: Digest of the terms.
         exact: Sender, receiver and content of each release without an epsilon.
-        models: The guarantee of sums with noise, in words; empty where there are none.
+        models: The guarantee of sums with noise, in words; empty without noise.
     """
     guesses = guesses_of(federation, party)
     releasing = leaving(federation, party)
     whole: dict[str, float] = {}
     for line in releasing:
-        # A release is of the value and of its missing bit together.
+        # A release discloses the value and its missing bit together.
         whole[line.feature] = whole.get(line.feature, 0.0) + float(line.curve.loss[-1])
     lines = [
         _released(federation, policy, line, guesses[line.feature][1], whole[line.feature])
@@ -269,11 +269,7 @@ def _released(
 
 
 def bounds_words(feature: Feature) -> str:
-    """Bounds in a feature's own unit, dates as dates; or its categories.
-
-    Args:
-        feature: As declared.
-    """
+    """Return a feature's bounds in its own unit, with dates as dates; or its categories."""
     if feature.categories is not None:
         return ", ".join(feature.categories)
     if feature.bounds is None:

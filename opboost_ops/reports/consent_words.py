@@ -1,4 +1,4 @@
-"""The consent sheet as one page to sign: tables and words for pages, print and the terminal."""
+"""The consent sheet as a page to sign: tables and texts for pages, print and the terminal."""
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.public_keys import fingerprint
@@ -26,12 +26,12 @@ _PRIOR = (
 
 
 def title(sheet: ConsentSheet) -> str:
-    """The title of the sheet."""
+    """Return the title of the sheet."""
     return f"What {sheet.party} agrees to in {sheet.federation}"
 
 
 def meaning(sheet: ConsentSheet) -> list[str]:
-    """The meaning for one person in plain words, one sentence per line."""
+    """Return the meaning for one person in plain words, one sentence per line."""
     worst, record = sheet.most_exposed, sheet.whole_record
     if worst is None or record is None:
         lines = [f"No column of {sheet.party} is released, randomised or not."]
@@ -75,7 +75,7 @@ def _record_odds(sheet: ConsentSheet) -> str:
 
 
 def blocks(sheet: ConsentSheet) -> list[Block]:
-    """The whole sheet."""
+    """Return the blocks of the sheet."""
     little = any(line.guess.protects_little for line in sheet.guessed)
     parts: list[Block] = [
         _terms(sheet),
@@ -91,11 +91,7 @@ def blocks(sheet: ConsentSheet) -> list[Block]:
 
 
 def signature(federation: Federation) -> list[Block]:
-    """The keys of the parties, and lines to sign on paper.
-
-    Args:
-        federation: As declared.
-    """
+    """Return the keys' fingerprints, and lines to sign on paper."""
     keys = tuple(
         (party, fingerprint(spec.signing_key, spec.encryption_key))
         for party, spec in federation.parties.items()
@@ -238,7 +234,7 @@ def _received(sheet: ConsentSheet) -> Table:
 
 
 def _leaks(sheet: ConsentSheet) -> Table:
-    """The consequences of each key that leaks, and the remedy."""
+    """Return the consequences and remedies of each leaked key."""
     party, receiver = sheet.party, sheet.receiver
     revoke = "opboost keys renew SITE {} --revoke; all parties agree again"
     keys: dict[str, tuple[str, str]] = {
@@ -251,7 +247,7 @@ def _leaks(sheet: ConsentSheet) -> Table:
             revoke.format("encryption"),
         ),
     }
-    # Horizontal learning has no pins, and seals no rows.
+    # Horizontal learning has no pins and no sealed rows.
     if sheet.columns:
         keys[f"secret of {party}"] = (
             "read the responses that were sent, and exact domain values of columns with routed: "

@@ -1,4 +1,4 @@
-"""The view of a party's privacy ledger: what each column has cost, and what another release costs.
+"""The view of a party's privacy ledger: the cost of each column, and of another release.
 
 Status, ledger and run pages, `status.json` and `opboost ledger show` take their numbers,
 words and thresholds from here.
@@ -26,13 +26,13 @@ from opboost_ops.reports.display.blocks import Block, Note, State, finite
 
 
 def queries(state: PartyState, rules: AlignmentRules, federations: Collection[str]) -> list[Block]:
-    """How many guesses have been possible so far, beside their caps; empty where nobody asked.
+    """Return a note on the number of queried people and its caps; empty without queries.
 
     Args:
-        state: The party's.
-        rules: Its policy's.
-        federations: Names of those that are shown; a label holder of one of them is counted over
-            all of its federations, as its caps are.
+        state: The party's state.
+        rules: Alignment rules of the party's policy.
+        federations: Names of the shown federations. A label holder of one of them is counted over
+            all its federations, as its caps are.
     """
     lines = [
         f"{asker.receiver}: {asker.counted.epoch:,} different people in "
@@ -49,24 +49,24 @@ def _cap(most: int | None) -> str:
     return "no cap" if most is None else f"at most {most:,}"
 
 
-#: How many points in time a picture of charges has at most.
+#: Maximum number of points in time in a plot of charges.
 _POINTS = 40
 
 
 @dataclass(frozen=True)
 class ColumnLine:
-    """A feature towards one receiver: its releases, and what they cost.
+    """The releases of a feature to one receiver, and their cost.
 
     Attributes:
         kind: ``values`` of people, or ``edges`` that were drawn from them once.
         feature: Its name in the federation.
         column: Name of the raw column, which the budget is for.
-        receiver: Who receives it.
+        receiver: The receiving party.
         releases: Days on which releases opened, oldest first.
-        loss: Of one release: loss(R - L) of the value and of the missing bit.
-        spent: By the raw column, over all features, receivers and releases.
-        budget: Of the raw column; None where there is none.
-        since: The day whose values stand; None where no release is open.
+        loss: Loss of one release: loss(R - L) of the value and of the missing bit.
+        spent: Loss of the raw column over all features, receivers and releases.
+        budget: Budget of the raw column; None without one.
+        since: Date since which its values are unchanged; None without an open release.
     """
 
     kind: Literal["values", "edges"]
@@ -81,7 +81,7 @@ class ColumnLine:
 
     @property
     def more(self) -> int | None:
-        """How many more releases fit the budget; None without one."""
+        """Number of further releases that fit the budget; None without one."""
         if self.budget is None:
             return None
         left = Fraction(self.budget) - self.spent
@@ -91,7 +91,7 @@ class ColumnLine:
 
     @property
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """The line as JSON."""
         return {
             "kind": self.kind,
             "feature": self.feature,
@@ -106,13 +106,13 @@ class ColumnLine:
 
 
 @dataclass(frozen=True)
-class Left:
-    """The rest of some columns' budgets: of the one that ends first.
+class RemainingReleases:
+    """The number of further releases that the tightest of some columns' budgets allows.
 
     Attributes:
-        more: How many more releases fit; None where no budget limits them.
-        feature: The column; empty where there is none.
-        hint: In words.
+        more: Number of further releases; None without a budget.
+        feature: The column with the tightest budget; empty without one.
+        hint: The budget and its use, in words.
     """
 
     more: int | None = None
@@ -121,41 +121,37 @@ class Left:
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The number for display."""
         return "no budget" if self.more is None else f"{self.more:,}"
 
     @property
     def state(self) -> State:
-        """How it stands; a full budget is no alarm: retraining costs nothing."""
+        """Display state; a spent budget is no alarm, because retraining costs nothing."""
         return "muted" if self.more is None else "good"
 
 
-def left_of(lines: Iterable[ColumnLine]) -> Left:
-    """Find the rest of some columns' budgets.
-
-    Args:
-        lines: Of the columns.
-    """
+def remaining_releases(lines: Iterable[ColumnLine]) -> RemainingReleases:
+    """Return the releases that the tightest budget of some columns still allows."""
     limited = [line for line in lines if line.more is not None and line.kind == "values"]
     if not limited:
-        return Left()
+        return RemainingReleases()
     first = min(limited, key=lambda line: line.more or 0)
     hint = (
         f"{first.feature}: {float(first.spent):.3f} of {first.budget:g} spent, one release costs "
         f"{float(first.loss):.3f}; retraining costs nothing"
     )
-    return Left(first.more, first.feature, hint)
+    return RemainingReleases(first.more, first.feature, hint)
 
 
 @dataclass(frozen=True)
 class LedgerView:
-    """A party's ledger at the moment when it was read.
+    """A party's ledger at the time of reading.
 
     Attributes:
-        entries: All of it, oldest first.
-        waiting: Entries of artifacts that are not known to be published.
-        policy: The party's.
-        releases: The party's.
+        entries: All entries, oldest first.
+        waiting: Entries of artifacts that may not have been published.
+        policy: The party's policy.
+        releases: The party's releases.
     """
 
     entries: Sequence[Dated]
@@ -165,7 +161,7 @@ class LedgerView:
 
     @cached_property
     def federations(self) -> Mapping[str, set[str]]:
-        """The releases that each federation used, by id; a federation without any has none."""
+        """Ids of the releases that each federation used; possibly empty."""
         by_federation: dict[str, set[str]] = defaultdict(set)
         for _, entry in self.entries:
             ids = by_federation[entry.federation]
@@ -175,16 +171,16 @@ class LedgerView:
 
     @cached_property
     def lines(self) -> list[ColumnLine]:
-        """All columns towards all receivers."""
+        """All columns and receivers."""
         return self.of(self.federations)
 
     @property
     def models(self) -> ModelAccount:
-        """The cost of all private models together."""
+        """The total cost of all differentially private models."""
         return account_of((entry for _, entry in self.entries), self.policy.model_budget)
 
     def document(self) -> dict[str, Any]:
-        """As `opboost ledger show --json` prints it."""
+        """Return the JSON document of `opboost ledger show --json`."""
         entries, budget = [entry for _, entry in self.entries], self.policy.model_budget
         models = {
             **self.models.document,
@@ -198,11 +194,7 @@ class LedgerView:
         }
 
     def of(self, federations: Collection[str]) -> list[ColumnLine]:
-        """The columns that some federations use.
-
-        Args:
-            federations: Their names.
-        """
+        """Return the columns that some federations use."""
         ids = set().union(*(self.federations.get(name, ()) for name in federations))
         groups: dict[tuple[Literal["values", "edges"], str, str, str], list[Release]] = {}
         for release in self.releases:
@@ -215,7 +207,7 @@ class LedgerView:
         for (kind, feature, column, receiver), group in sorted(
             groups.items(), key=lambda item: item[0][0] == "edges"
         ):
-            still = [release.opened for release in group if not release.ended]
+            open_since = [release.opened for release in group if not release.ended]
             lines.append(
                 ColumnLine(
                     kind,
@@ -226,22 +218,22 @@ class LedgerView:
                     group[-1].loss,
                     spent[column],
                     budget_of(self.policy, column),
-                    still[-1] if still else None,
+                    open_since[-1] if open_since else None,
                 )
             )
         return lines
 
-    def left(self, federation: str) -> Left:
-        """The rest of a federation's budgets."""
-        return left_of(self.of([federation]))
+    def left(self, federation: str) -> RemainingReleases:
+        """Return the releases that a federation's budgets still allow."""
+        return remaining_releases(self.of([federation]))
 
     def before(self, moment: str) -> dict[str, Loss]:
-        """The cost of each raw column by a moment, as the ledger writes it."""
+        """Return the cost of each raw column before a time in the ledger's format."""
         return charged(entry for at, entry in self.entries if at < moment)
 
     @cached_property
     def protected(self) -> Sequence[LedgerEntry]:
-        """Of each column and charge the last entry with a loss curve, oldest first."""
+        """The last entry with a loss curve of each column and feature, oldest first."""
         latest: dict[tuple[str | None, str | None], LedgerEntry] = {}
         for _, entry in self.entries:
             if entry.loss is not None:
@@ -250,17 +242,17 @@ class LedgerView:
         return [*latest.values()]
 
     def models_epsilon(self, end: str = "") -> float:
-        """The cost of private models for a row that is replaced, up to a moment."""
+        """Return the epsilon of all private models, for one replaced row, before a time."""
         inside = (entry for at, entry in self.entries if not end or at < end)
         return float(account_of(inside, self.policy.model_budget).replaced)
 
     @cached_property
     def heights(self) -> Sequence[tuple[str, Mapping[str, float]]]:
-        """The cost of each raw column at some moments, from the first entry to the last."""
+        """The cost of each raw column at some times, from the first entry to the last."""
         times = [at for at, _ in self.entries]
         ends = [i for i in range(len(times)) if i + 1 == len(times) or times[i + 1] != times[i]]
         every = max(1, -(-len(ends) // _POINTS))
-        # However many are passed over, a history begins with its first entry.
+        # The first entry is always included, whatever the step.
         wanted = sorted({ends[0], *ends[::-1][::every]}) if ends else []
         so_far: dict[str, Loss] = {}
         points = []
@@ -273,11 +265,7 @@ class LedgerView:
 
 
 def charged(entries: Iterable[LedgerEntry]) -> dict[str, Loss]:
-    """Charges of entries to each raw column: those by which a release opens.
-
-    Args:
-        entries: Of a ledger.
-    """
+    """Return the charges of entries by raw column; an entry that opens a release is charged."""
     charges: dict[str, Loss] = {}
     for entry in entries:
         if entry.loss is not None and entry.column is not None and entry.artifact == entry.release:
@@ -287,10 +275,10 @@ def charged(entries: Iterable[LedgerEntry]) -> dict[str, Loss]:
 
 
 def spent_by_column(releases: Iterable[Release]) -> dict[str, Loss]:
-    """The cost of each raw column.
+    """Return the cost of each raw column.
 
     Args:
-        releases: All of a party's.
+        releases: All releases of a party.
     """
     losses_of: dict[str, list[Loss]] = defaultdict(list)
     for release in releases:
@@ -299,34 +287,29 @@ def spent_by_column(releases: Iterable[Release]) -> dict[str, Loss]:
 
 
 def sum_of(spent: Mapping[str, Loss]) -> float:
-    """The sum over all raw columns: a person's worst case.
+    """Return the sum over all raw columns, a person's worst case.
 
     Args:
-        spent: By raw column.
+        spent: Cost by raw column.
     """
     return float(total(list(spent.values())))
 
 
 def ledger_of(site: Site, policy: Policy) -> LedgerView:
-    """A party's ledger as it is now.
-
-    Args:
-        site: The party's.
-        policy: Its policy.
-    """
+    """Return a party's current ledger."""
     with open_state(site) as state:
         ledger = state.ledger
         return LedgerView(ledger.dated(), ledger.uncommitted(), policy, state.releases.all())
 
 
 def ledger_of_run(state: PartyState, policy: Policy, federation: str, run: str) -> LedgerView:
-    """A run's releases at a party; its few entries are read, not the whole ledger.
+    """Return the view of a run's entries, without reading the whole ledger.
 
     Args:
-        state: The party's.
-        policy: Its policy.
-        federation: The run's federation.
-        run: The run's id.
+        state: The party's state.
+        policy: The party's policy.
+        federation: Name of the federation.
+        run: Id of the run.
     """
     ledger, this = state.ledger, (federation, run)
     waiting = [entry for entry in ledger.uncommitted() if (entry.federation, entry.run) == this]
@@ -336,13 +319,13 @@ def ledger_of_run(state: PartyState, policy: Policy, federation: str, run: str) 
 def planned(
     agreements: Iterable[Agreement], site: Site, policy: Policy, view: LedgerView
 ) -> list[ColumnLine]:
-    """Agreed columns before any run has released them.
+    """Return agreed columns that no run has released yet.
 
     Args:
-        agreements: Those that stand.
-        site: The party's.
-        policy: Its policy.
-        view: Of its ledger.
+        agreements: The agreements in force.
+        site: The party's site.
+        policy: The party's policy.
+        view: The party's ledger.
     """
     lines = []
     spent = spent_by_column(view.releases)
@@ -375,13 +358,13 @@ def planned(
 def lines_of(
     agreements: Agreements, view: LedgerView, site: Site, federation: str
 ) -> list[ColumnLine]:
-    """A federation's columns; before its first release, those that the party has agreed to.
+    """Return a federation's columns; before its first release, the agreed ones.
 
     Args:
-        agreements: The party's.
-        view: Of its ledger.
-        site: The party's.
-        federation: Its name.
+        agreements: The party's agreements.
+        view: The party's ledger.
+        site: The party's site.
+        federation: Name of the federation.
     """
     newest = agreements.newest(federation)
     return view.of([federation]) or planned([newest] if newest else [], site, view.policy, view)

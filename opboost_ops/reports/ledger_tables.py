@@ -1,4 +1,4 @@
-"""The ledger's view as tables, facts, notes and pictures, for pages and the terminal."""
+"""The ledger's view as tables, facts, notes and plots, for pages and the terminal."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -29,19 +29,19 @@ from opboost_ops.reports.display.charts import CURVE_KINDS, Curve, chart
 from opboost_ops.reports.ledger import (
     ColumnLine,
     LedgerView,
-    Left,
-    left_of,
+    RemainingReleases,
+    remaining_releases,
     spent_by_column,
     sum_of,
 )
 
-#: A loss above which odds are no number.
-_FINITE = 700
+#: Greatest loss whose odds are shown as a number.
+_MAX_LOSS = 700
 
-#: Differentially private models that are listed.
-_MODELS = 20
+#: Maximum number of listed differentially private models.
+_MAX_MODELS = 20
 
-#: Kinds of artifact and of entry whose own name says too little.
+#: Words for kinds of artifacts and entries whose own name is not enough.
 _KINDS: Mapping[str, str] = {
     **{kind.name: kind.words for kind in KINDS.values() if kind.words},
     "stopped": "stopped taking part",
@@ -54,59 +54,55 @@ _NOTE = (
     "odds, over all receivers and releases of a raw column, with its private edges."
 )
 
-#: What each raw column had cost by some moments.
+#: The cost of each raw column at some times.
 Heights = Sequence[tuple[str, Mapping[str, float]]]
 
 
 def kind_words(kind: str) -> str:
-    """A kind of artifact, or of ledger entry, in words.
-
-    Args:
-        kind: Its name.
-    """
+    """Return the words for a kind of artifact or ledger entry."""
     return _KINDS.get(kind, kind.replace("_", " "))
 
 
 def odds_of(loss: float) -> str:
-    """The odds of any two values after a release, at most.
+    """Return the maximum odds between any two values after a release, as words.
 
     Args:
-        loss: Of the release.
+        loss: Loss of the release.
     """
     return f"{odds_words(_odds(loss))} to 1"
 
 
 def odds_cell(loss: float, symbol: str) -> Cell:
-    """The same as a cell, with the loss in its tooltip.
+    """Return the odds as a cell, with the loss in its tooltip.
 
     Args:
-        loss: Of the release.
-        symbol: Which loss it is.
+        loss: Loss of the release.
+        symbol: Symbol of the loss, such as ``loss(1)``.
     """
     return Cell(odds_of(loss), finite(_odds(loss)), title=f"{symbol} {number(loss).text}")
 
 
 def _odds(loss: float) -> float:
-    return math.exp(loss) if loss < _FINITE else math.inf
+    return math.exp(loss) if loss < _MAX_LOSS else math.inf
 
 
-def left_fact(left: Left, href: str = "") -> Fact:
-    """The rest of the budgets, as a fact."""
+def remaining_fact(left: RemainingReleases, href: str = "") -> Fact:
+    """Return the remaining releases as a fact."""
     return Fact("Releases left", left.text, left.hint, left.state, href)
 
 
-def left_cell(left: Left) -> Cell:
-    """The rest of the budgets, as a cell; a number where it is one."""
+def remaining_cell(left: RemainingReleases) -> Cell:
+    """Return the remaining releases as a cell."""
     return Cell(left.text, left.more, title=left.hint)
 
 
 def totals(lines: Sequence[ColumnLine], view: LedgerView, entries: Sequence[Dated]) -> Facts:
-    """The cost of all columns for a person, and the rest of the budgets.
+    """Return the cost of all columns for a person, and the remaining releases.
 
     Args:
-        lines: The columns that are shown.
-        view: Of the ledger.
-        entries: Those that are shown.
+        lines: The shown columns.
+        view: The ledger.
+        entries: The shown entries.
     """
     cap = view.policy.all_features.budget
     spent = sum_of(spent_by_column(view.releases))
@@ -114,7 +110,7 @@ def totals(lines: Sequence[ColumnLine], view: LedgerView, entries: Sequence[Date
     hint = f"{number(spent).text}, {budget}"
     return Facts(
         (
-            left_fact(left_of(lines)),
+            remaining_fact(remaining_releases(lines)),
             Fact("One person, all columns", f"odds {odds_of(spent)}", f"worst case; loss {hint}"),
             Fact(
                 "Columns released",
@@ -126,11 +122,11 @@ def totals(lines: Sequence[ColumnLine], view: LedgerView, entries: Sequence[Date
 
 
 def columns_table(lines: Sequence[ColumnLine], planned: bool = False) -> Table:
-    """Each column's releases, what they cost, and what the next one would cost.
+    """Return each column's releases, their cost, and the cost of the next one.
 
     Args:
         lines: The columns.
-        planned: Whether nothing was released yet.
+        planned: True if nothing was released yet.
     """
     rows = [
         (
@@ -178,11 +174,11 @@ def _next(line: ColumnLine) -> Cell:
 def exact_table(
     entries: Iterable[Dated], title: str = "Disclosed exactly, with no epsilon"
 ) -> Table:
-    """Disclosures without any epsilon, equal entries as one.
+    """Return disclosures without an epsilon, with equal ones combined.
 
     Args:
-        entries: Of the ledger.
-        title: Of the table.
+        entries: Ledger entries.
+        title: Title of the table.
     """
     rows = [
         (line.times, kind_words(line.kind), line.receiver, line.discloses)
@@ -194,11 +190,11 @@ def exact_table(
 
 
 def entries_table(entries: Iterable[Dated], attempted: Collection[str] = ()) -> Table:
-    """Ledger entries.
+    """Return ledger entries as a table.
 
     Args:
-        entries: In the order of the table.
-        attempted: Artifacts of which it is not known that they were published.
+        entries: The entries, in the table's order.
+        attempted: Artifacts that may not have been published.
     """
     heads = ("reserved (UTC)", "federation", "run", "what", "feature", "receiver", "account")
     rows = [
@@ -212,7 +208,7 @@ def entries_table(entries: Iterable[Dated], attempted: Collection[str] = ()) -> 
             _account(r),
             number(float(r.loss.loss[0]) if r.loss else None),
             number(float(r.loss.loss[-1]) if r.loss else None),
-            # An entry of no rows is about none.
+            # An entry without rows is about no rows.
             r.rows or None,
             _guarantee(r, r.artifact in attempted),
             Cell(r.artifact[:12], r.artifact, title=r.artifact),
@@ -239,11 +235,11 @@ def _account(release: LedgerEntry) -> str:
 
 
 def warnings(waiting: Sequence[LedgerEntry], entries: Iterable[Dated]) -> list[Block]:
-    """Warnings to be seen first: experiments, and entries that were never completed.
+    """Return warnings about experiments and incomplete reservations.
 
     Args:
         waiting: Reservations that were never completed.
-        entries: Of the ledger.
+        entries: Ledger entries.
     """
     blocks: list[Block] = []
     if any(line.experiment for _, line in entries):
@@ -261,10 +257,10 @@ def warnings(waiting: Sequence[LedgerEntry], entries: Iterable[Dated]) -> list[B
 
 
 def open_notes(policy: Policy, lines: Sequence[ColumnLine]) -> list[Block]:
-    """Columns without a budget, and columns whose routed answers are today's.
+    """Return notes on columns without a budget, and on columns with routed answers of each day.
 
     Args:
-        policy: The party's.
+        policy: The party's policy.
         lines: The columns.
     """
     blocks: list[Block] = []
@@ -284,12 +280,12 @@ def open_notes(policy: Policy, lines: Sequence[ColumnLine]) -> list[Block]:
 def models_blocks(
     everything: Iterable[Dated], shown: Iterable[Dated], budget: ModelBudget | None
 ) -> list[Block]:
-    """The joint cost of differentially private models, and an entry for each that is shown.
+    """Return the total cost of differentially private models, and a table of the shown ones.
 
     Args:
-        everything: All of the ledger: the budget is for all federations.
-        shown: The entries that are shown.
-        budget: The policy's.
+        everything: All ledger entries, since the budget spans all federations.
+        shown: The shown entries.
+        budget: Budget of the policy.
     """
     drawn = [(at, line) for at, line in everything if line.account == "model"]
     if not drawn:
@@ -315,7 +311,7 @@ def models_blocks(
         facts.append(Fact("Epsilon left for models", number(left).text, "of policy.yaml", state))
     rows = []
     listed = {line.artifact for _, line in shown}
-    for i in [i for i, (_, line) in enumerate(drawn) if line.artifact in listed][-_MODELS:]:
+    for i in [i for i, (_, line) in enumerate(drawn) if line.artifact in listed][-_MAX_MODELS:]:
         at, release = drawn[i]
         rows.append(
             (
@@ -348,11 +344,11 @@ def _so_far(spent: Fraction, cap: float | None) -> Cell:
 
 
 def history(heights: Heights, lines: Sequence[ColumnLine]) -> Figures:
-    """Cumulative losses over time: the columns that cost most, and their budgets.
+    """Return a plot of cumulative losses over time: the most expensive columns, and their budgets.
 
     Args:
-        heights: What each raw column had cost by some moments, oldest first.
-        lines: The columns that are drawn.
+        heights: Cost of each raw column at some times, oldest first.
+        lines: The columns to plot.
     """
     names = {line.column: line.feature for line in lines}
     budgets = {line.column: line.budget for line in lines}
@@ -366,14 +362,14 @@ def history(heights: Heights, lines: Sequence[ColumnLine]) -> Figures:
         ]
         for column in dict.fromkeys(line.column for line in order)
     }
-    curves = [Curve(name, values, steps=True) for name, values in _together(names, points)]
+    curves = [Curve(name, values, steps=True) for name, values in _merge_equal(names, points)]
     caps: dict[float, list[str]] = {}
     for column in points:
         if (cap := budgets[column]) is not None:
             caps.setdefault(cap, []).append(names[column])
     curves += [
         Curve(
-            f"budget of {_named(features)}: {cap:g}",
+            f"budget of {_joined(features)}: {cap:g}",
             [(first.timestamp(), cap), (last.timestamp(), cap)],
             dashed=True,
         )
@@ -384,38 +380,38 @@ def history(heights: Heights, lines: Sequence[ColumnLine]) -> Figures:
     svg = chart(
         curves,
         title="Sum of loss(R-L) by column over time",
-        # Both ends may be of one minute.
+        # Both ends may fall into the same minute.
         x_ticks=[(t.timestamp(), words) for words, t in ends.items()],
     )
     note = f"At most {CURVE_KINDS} different curves, of the columns that cost most."
     return Figures("Charged over time", (Figure(svg, "Sum of loss(R-L)"),), note)
 
 
-def _together(
+def _merge_equal(
     names: Mapping[str, str], lines: Mapping[str, list[tuple[float, float]]]
 ) -> list[tuple[str, list[tuple[float, float]]]]:
-    """Equal curves as one: features of one mechanism often cost the same."""
+    """Merge equal curves: features with the same mechanism often cost the same."""
     groups: dict[tuple[tuple[float, float], ...], list[str]] = {}
     for column, points in lines.items():
         groups.setdefault(tuple(points), []).append(names[column])
     return [
         (
-            _named(names),
+            _joined(names),
             [*points],
         )
         for points, names in list(groups.items())[:CURVE_KINDS]
     ]
 
 
-def _named(names: Sequence[str]) -> str:
+def _joined(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def loss_curves(entries: Iterable[LedgerEntry]) -> Figures:
-    """A picture of each column's last published loss curve.
+    """Return plots of each column's last published loss curve.
 
     Args:
-        entries: Oldest first.
+        entries: Ledger entries, oldest first.
     """
     latest = {e.feature: e.loss for e in entries if e.feature is not None and e.loss is not None}
     figures = [_loss_curve(name, curve) for name, curve in latest.items()]

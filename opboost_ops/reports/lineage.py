@@ -1,7 +1,7 @@
-"""A ledger as OpenLineage events: the columns released, at which loss, to whom and in which run.
+"""A ledger as OpenLineage events: released columns, their loss, receiver and run.
 
-An event is made of ledger entries alone. It names features and never raw columns, and has neither
-rows nor values. Nothing sends it: a party that wants its catalogue to have it exports its ledger.
+Events are built from ledger entries only. They name features, not raw columns, and contain neither
+rows nor values. Nothing sends them: a party that wants them in its catalogue exports its ledger.
 """
 
 from collections import defaultdict
@@ -19,13 +19,13 @@ _RELEASES = "urn:opboost-ops:releases-dataset-facet:1"
 
 
 def lineage_events(dated: Iterable[Dated]) -> list[dict[str, Any]]:
-    """An event for each run, oldest first.
+    """Return one event per run, oldest first.
 
-    All parties' events of one run have the same ``runId``, so that a catalogue joins them. A
-    model's version is the id of its run.
+    All parties' events of a run share its ``runId``, so that a catalogue joins them. A model's
+    version is the id of its run.
 
     Args:
-        dated: A party's entries with the times at which they were reserved.
+        dated: A party's entries with their reservation times.
     """
     runs: dict[tuple[str, str], list[Dated]] = defaultdict(list)
     for at, entry in dated:
@@ -68,7 +68,7 @@ def _column_lineage(source: dict[str, str], entries: list[LedgerEntry]) -> dict[
     fields: dict[str, Any] = {}
     for entry in entries:
         masked = entry.account == "local_dp"
-        # An exact disclosure of a feature outweighs its randomised responses.
+        # An exact disclosure of a feature takes precedence over randomised responses.
         if entry.feature and not (masked and entry.feature in fields):
             step = {
                 "type": "DIRECT",

@@ -1,4 +1,4 @@
-"""A federation's models as tables and pictures: versions, decisions, and one in production."""
+"""A federation's models as tables and plots: versions, decisions, and a version in production."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -35,16 +35,16 @@ from opboost_ops.reports.versions import (
     mode_words,
 )
 
-#: Features in the table of importance of two versions.
-_FEATURES = 40
+#: Maximum number of features in the importance table of two versions.
+_MAX_FEATURES = 40
 
-#: Where a click on a version leads, by its name.
+#: Returns the path of a version's page.
 Address = Callable[[str], str]
 
-#: Columns of the picture.
-_COLUMNS = 15
+#: Maximum number of columns in the plot.
+_MAX_COLUMNS = 15
 
-_WORDS: dict[Move, tuple[str, State]] = {
+_MOVE_WORDS: dict[Move, tuple[str, State]] = {
     "none": ("as in training", "good"),
     "moved": ("moved", "warn"),
     "far": ("moved far", "bad"),
@@ -58,12 +58,12 @@ _INDEX = (
 
 
 def versions_table(models: Models, names: Sequence[str], address: Address = lambda _: "") -> Table:
-    """Versions with decision, epsilon, parameters, metric and gain.
+    """Return versions with decision, epsilon, parameters, metric and gain.
 
     Args:
-        models: Of the federation.
-        names: Which, newest first.
-        address: Of a version's page, and of its comparison with the champion.
+        models: Models of the federation.
+        names: Ids of the versions, newest first.
+        address: Returns the path of a version's page.
     """
     main = models.version(names[0]).main if names else ""
     rows = []
@@ -74,7 +74,7 @@ def versions_table(models: Models, names: Sequence[str], address: Address = lamb
         if version.champion:
             use = Cell("champion", state="good")
         elif models.champion and address(name):
-            # In the CSV it is empty.
+            # Empty in the CSV.
             use = Cell("compare", "", href=f"{address(models.champion)}/beside/{name}")
         rows.append(
             (
@@ -104,13 +104,13 @@ def versions_table(models: Models, names: Sequence[str], address: Address = lamb
 def decisions_table(
     models: Models, only: str | None = None, most: int | None = None, address: Address = str
 ) -> Table:
-    """Decisions about versions, and the reasons, newest first.
+    """Return decisions about versions with reasons, newest first.
 
     Args:
-        models: Of the federation.
-        only: One version; all when absent.
-        most: How many entries; all when absent.
-        address: Of a version's page.
+        models: Models of the federation.
+        only: Id of a version; all by default.
+        most: Maximum number of entries; all by default.
+        address: Returns the path of a version's page.
     """
     entries = [e for e in reversed(models.history) if only in (None, e.version)][:most]
     rows = [
@@ -128,11 +128,11 @@ def decisions_table(
 
 
 def over_versions(models: Models, names: Sequence[str]) -> Figures:
-    """A picture of each metric over versions.
+    """Return plots of each metric over versions.
 
     Args:
-        models: Of the federation.
-        names: Versions, oldest first.
+        models: Models of the federation.
+        names: Ids of the versions, oldest first.
     """
     versions = [models.version(name) for name in names]
     modes = sorted({m for of in versions for m in of.metrics}, key=lambda m: m != MAIN_MODE)
@@ -146,7 +146,7 @@ def over_versions(models: Models, names: Sequence[str]) -> Figures:
             ]
             spans = [of.intervals.get(metric) for _, of in placed]
             band = [(i.low, i.high) for i in spans if i]
-            # In the mode of scoring alone, and only where every version has an interval.
+            # Only in the scoring mode, and only if every version has an interval.
             whole = len(band) == len(placed) and mode == versions[-1].mode
             points = [(float(x), of.metrics[mode][metric]) for x, of in placed]
             rings = tuple(i for i, (_, of) in enumerate(placed) if of.champion and mode == modes[0])
@@ -164,7 +164,7 @@ def over_versions(models: Models, names: Sequence[str]) -> Figures:
 
 
 def _days(versions: Sequence[Version]) -> list[tuple[float, str]]:
-    """Both ends and the middle, by date where it is known."""
+    """Return tick labels at both ends and in the middle: dates, if known."""
     last = len(versions) - 1
     places = sorted({0, last // 2, last}) if last > 3 else [0, last]
     days = [of.decision.at[:10] if of.decision else of.name[:8] for of in versions]
@@ -172,12 +172,12 @@ def _days(versions: Sequence[Version]) -> list[tuple[float, str]]:
 
 
 def comparison(first: Version, second: Version, start: str) -> list[Block]:
-    """Two versions side by side: parameters, metrics, curves and importance.
+    """Return a comparison of two versions: parameters, metrics, curves and importance.
 
     Args:
-        first: One version.
-        second: The other.
-        start: Address of the federation's models.
+        first: The first version.
+        second: The second version.
+        start: Path of the federation's models.
     """
     facts = []
     for label, of in (("First", first), ("Second", second)):
@@ -272,7 +272,7 @@ def _both_importances(first: Version, second: Version) -> Table:
             *(number(100 * of.shares.get(key, 0.0), 1) for of in (first, second)),
             Cell(f"{100 * gaps[key]:+.1f}", 100 * gaps[key], share=abs(gaps[key]) / most),
         )
-        for key in sorted(keys, key=lambda key: (-abs(gaps[key]), key))[:_FEATURES]
+        for key in sorted(keys, key=lambda key: (-abs(gaps[key]), key))[:_MAX_FEATURES]
     ]
     what = "splits" if first.by_splits or second.by_splits else "the mean absolute contribution"
     heads = ("party", "feature", "first, %", "second, %", "second minus first")
@@ -281,11 +281,11 @@ def _both_importances(first: Version, second: Version) -> Table:
 
 
 def live_blocks(live: Live, owner: str, parties: Sequence[str]) -> list[Block]:
-    """Recent scores of a version, beside its training.
+    """Return a version's recent scores compared with its training.
 
     Args:
         live: The version in production.
-        owner: The label holder.
+        owner: Name of the label holder.
         parties: All parties of the federation.
     """
     blocks: list[Block] = []
@@ -296,7 +296,7 @@ def live_blocks(live: Live, owner: str, parties: Sequence[str]) -> list[Block]:
     shifts = [*([live.scores] if live.scores else []), *live.columns]
     if shifts:
         colour = colour_of(owner, parties)
-        rows = [(shift.name, shift.index, colour) for shift in shifts[:_COLUMNS]]
+        rows = [(shift.name, shift.index, colour) for shift in shifts[:_MAX_COLUMNS]]
         title = "Population stability index of scores and own columns"
         figures.append(Figure(bars(rows, title=title, digits=3), "population stability index"))
     ages = [(p.party, p.mean_days, colour_of(p.party, parties)) for p in live.partners]
@@ -333,7 +333,7 @@ def _facts(live: Live) -> Facts:
     if live.refused:
         facts.append(Fact("Rows refused", f"{live.refused:,}", "of those scored one by one"))
     if live.scores:
-        words, state = _WORDS[live.scores.move]
+        words, state = _MOVE_WORDS[live.scores.move]
         facts.insert(1, Fact("Scores", words, f"index {live.scores.index:.3f}", state))
     if live.columns:
         moved = [column for column in live.columns if column.move != "none"]
@@ -347,7 +347,7 @@ def _facts(live: Live) -> Facts:
 def _shifts(shifts: Sequence[Shift]) -> Table:
     rows = []
     for shift in shifts:
-        words, state = _WORDS[shift.move]
+        words, state = _MOVE_WORDS[shift.move]
         figures = (number(shift.index), number(shift.chance))
         shares = (_share(shift.missing_then or 0.0), _share(shift.missing or 0.0))
         rows.append((Cell(words, state=state), shift.name, *figures, *shares))

@@ -1,4 +1,4 @@
-"""Outcomes: of a training run, and of people whom a version has scored."""
+"""Results of a training run, and observed outcomes of the people that a version scored."""
 
 import json
 from collections.abc import Mapping
@@ -26,20 +26,20 @@ from opboost_ops.reports.display.blocks import (
 from opboost_ops.reports.display.charts import Curve, chart
 from opboost_ops.reports.versions import Version, by_rank, interval_cell
 
-#: Folder of the federation's home with the last report of each version.
+#: Folder with the last report of each version, in the party's home folder of the federation.
 OUTCOMES = "outcomes"
 
-#: How the label holder's own columns are called among the gains.
+#: Name of the label holder's own columns among the gains.
 _ALONE = "label_holder_alone"
 
 
 class Group(Record):
-    """Rows of neighbouring scores.
+    """Rows with neighbouring scores.
 
     Attributes:
-        rows: How many, at least ten.
+        rows: Number of rows, at least ten.
         score: Their mean score.
-        observed: The share of positives, or of right classes, or the mean number.
+        observed: Share of positives or of correct classes, or mean of the label.
     """
 
     rows: int
@@ -48,20 +48,20 @@ class Group(Record):
 
 
 class Outcomes(Record):
-    """A report on the outcomes that are known of a version's scores.
+    """A report on the known outcomes of a version's scores.
 
     Attributes:
-        version: The version.
-        mode: Of scoring.
-        at: When it was made, UTC.
+        version: Id of the version.
+        mode: Scoring mode.
+        at: Time of the report, UTC.
         rows: Rows of the file.
-        joined: Those of people whom the version has scored, and whose outcome is known.
-        unknown: Those of people whom it has not scored.
-        open: Those without an outcome.
-        score: The mean score; of several classes the mean probability of the likeliest one.
+        joined: Rows of people whom the version has scored and whose outcome is known.
+        unknown: Rows of people whom it has not scored.
+        open: Rows without an outcome.
+        score: Mean score; for several classes the mean probability of the most likely one.
         observed: As in `Group`.
-        metrics: By name.
-        groups: By rising score.
+        metrics: Metrics by name.
+        groups: Groups by ascending score.
     """
 
     version: str
@@ -78,15 +78,15 @@ class Outcomes(Record):
 
     @property
     def off(self) -> bool:
-        """True if the mean score lies outside the interval of what was observed."""
+        """True if the mean score lies outside the interval of the observed outcomes."""
         return not self.observed.low <= self.score <= self.observed.high
 
     def worse(self, metric: str, held_out: Interval | None) -> bool:
-        """True if a metric is worse than of the held-out rows, beyond both intervals.
+        """True if a metric is worse than on the held-out rows, and the intervals do not overlap.
 
         Args:
-            metric: Its name.
-            held_out: Of the held-out rows.
+            metric: Name of the metric.
+            held_out: The metric on the held-out rows.
         """
         interval = self.metrics.get(metric)
         if interval is None or held_out is None:
@@ -95,26 +95,21 @@ class Outcomes(Record):
 
 
 def outcomes_of(home: Path, version: str) -> Outcomes | None:
-    """The last report of a version; None where there is none.
+    """Return the last report of a version, or None.
 
     Args:
-        home: The party's folder of the federation.
-        version: The version.
+        home: The party's home folder of the federation.
+        version: Id of the version.
 
     Raises:
-        ValueError: It is damaged.
+        ValueError: The report is damaged.
     """
     path = home / OUTCOMES / f"{version}.json"
     return Outcomes.model_validate_json(path.read_bytes()) if path.is_file() else None
 
 
 def outcome_blocks(outcomes: Outcomes, version: Version) -> list[Block]:
-    """A report beside the version's held-out rows.
-
-    Args:
-        outcomes: The report.
-        version: The version.
-    """
+    """Return a report next to the version's held-out rows."""
     blocks: list[Block] = []
     names = by_rank(outcomes.metrics)
     held_out = version.intervals if version.mode == f"federated_{outcomes.mode}" else {}
@@ -195,17 +190,17 @@ def _span_words(span: Interval) -> str:
 def outcome(
     federation: Federation, files: Mapping[str, bytes], registered: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The result of a training run.
+    """Return the result of a training run.
 
     Args:
-        federation: As it was run; vertical.
-        files: Of the version that it made.
-        registered: What `register` says: ``champion`` and ``why``.
+        federation: The declaration of the run; vertical.
+        files: Files of the version that it trained.
+        registered: Summary of `register`: ``champion`` and ``why``.
 
     Returns:
         ``metric``; the ``gain`` over the label holder's columns alone with its 95 % interval, in
-        the mode of scoring, None where it is not measured; ``mode``, ``champion``, ``why``; and
-        ``cost``, by party the loss(R - L) of one release with its private edges.
+        the scoring mode, None if not measured; ``mode``, ``champion``, ``why``; and ``cost``, the
+        loss(R - L) of one release with its private edges, by party.
     """
     evaluation = json.loads(files["evaluation.json"])
     facts = json.loads(files["columns.json"])
@@ -229,10 +224,10 @@ def outcome(
 
 
 def outcome_words(result: Mapping[str, Any]) -> str:
-    """The same in words: what was gained, what became of the model, what it cost.
+    """Describe the result in words: the gain, the gate's decision, and the cost.
 
     Args:
-        result: What `outcome` returns.
+        result: Result of `outcome`.
     """
     became = "became champion" if result["champion"] else "did not become champion"
     paid = ", ".join(f"{float(loss):.1f} at {party}" for party, loss in result["cost"].items())

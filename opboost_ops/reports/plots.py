@@ -1,4 +1,4 @@
-"""Pictures of models: curves on held-out rows, distributions of scores, importance."""
+"""Plots of models: curves on held-out rows, score distributions, and importance."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from opboost_ops.reports.display.charts import SHARES, Curve, bars, chart, colou
 
 _DIAGONAL = Curve("by chance", ((0.0, 0.0), (1.0, 1.0)), dashed=True)
 
-#: Pictures by the name of their curve: title, axes, and the name of the diagonal if there is one.
+#: Plots by the name of their curve: title, axes, and the name of the diagonal if there is one.
 _CURVES = {
     "roc": ("ROC", "false positive rate, against true positive rate", "by chance"),
     "pr": ("Precision", "recall, against precision", ""),
@@ -26,18 +26,18 @@ _CURVES = {
     "calibration": ("Calibration", "mean score, against share that is so", "perfect calibration"),
 }
 
-#: A feature has a bar where its share is not zero to the digit that is shown.
-_LEAST = 0.0005
-_FEATURES = 20
+#: Smallest share with a bar, which rounds to a non-zero digit.
+_MIN_SHARE = 0.0005
+_MAX_FEATURES = 20
 
 Series = Mapping[str, Any]
 
 
 def held_out_figures(named: Mapping[str, Mapping[str, Any]]) -> list[Figure]:
-    """Curves of one or more models on held-out rows, one picture for each kind that all have.
+    """Return curves of models on held-out rows, one plot per kind that all models have.
 
     Args:
-        named: Curves as an evaluation has them, by what the legend calls the model.
+        named: Curves as in an evaluation, by the model's name in the legend.
     """
     figures = []
     for key, (title, axes, diagonal) in _CURVES.items():
@@ -70,13 +70,13 @@ def _points(points: Sequence[Any]) -> list[tuple[float, float]]:
 def importance_figures(
     shares: Mapping[tuple[str, str], float], parties: Sequence[str]
 ) -> list[Figure]:
-    """Shares of features and of parties, in the parties' colours.
+    """Return bars of importance by feature and by party, in the parties' colours.
 
     Args:
-        shares: By party and feature, the greatest first.
+        shares: Shares by party and feature, in descending order.
         parties: All parties of the federation.
     """
-    keys = [key for key in shares if shares[key] >= _LEAST][:_FEATURES] or [*shares][:1]
+    keys = [key for key in shares if shares[key] >= _MIN_SHARE][:_MAX_FEATURES] or [*shares][:1]
     rows = [(f"{p}.{f}", 100 * shares[p, f], colour_of(p, parties)) for p, f in keys]
     words = "by feature" if len(keys) == len(shares) else f"the first {len(keys)} of {len(shares)}"
     figures = [Figure(bars(rows, title="Importance of features", unit=" %"), words)]
@@ -91,10 +91,10 @@ def importance_figures(
 
 
 def held_out_scores(evaluation: Mapping[str, Any]) -> list[Block]:
-    """How held-out rows' scores are distributed, by what the rows are, in the mode of scoring.
+    """Return the score distribution of held-out rows by outcome, in the scoring mode.
 
     Args:
-        evaluation: Of the version.
+        evaluation: Evaluation of the version.
     """
     distributions = evaluation.get("distributions", {}).get(evaluation.get("mode"))
     if not distributions:
@@ -113,11 +113,11 @@ def held_out_scores(evaluation: Mapping[str, Any]) -> list[Block]:
 def new_scores(
     runs: Sequence[tuple[str, Mapping[str, Any]]], evaluation: Mapping[str, Any]
 ) -> list[Block]:
-    """The scores of some runs beside those of the held-out rows in the same mode.
+    """Return the score distributions of some runs, next to the held-out rows in the same mode.
 
     Args:
-        runs: Names, and each run's distribution; at most as many as a picture tells apart.
-        evaluation: Of the version that scored them; empty where it is gone.
+        runs: Names and distributions of the runs, at most as many as a plot can show.
+        evaluation: Evaluation of their version; empty if the version no longer exists.
     """
     named = [
         (name, {**series, "name": name}, run)
@@ -142,13 +142,13 @@ def new_scores(
 
 
 def pooled(parts: Sequence[Series]) -> dict[str, Any]:
-    """Several distributions as one: within a bin rows are taken as evenly spread.
+    """Merge distributions, assuming that rows are evenly spread within a bin.
 
     Args:
-        parts: With ``edges`` and ``counts``; their bins may differ.
+        parts: Distributions with ``edges`` and ``counts``; their bins may differ.
 
     Returns:
-        The same of all rows together; empty of none.
+        The merged distribution; empty without parts.
     """
     edges = sorted({edge for part in parts for edge in part["edges"]})
     counts = [0.0] * max(0, len(edges) - 1)
@@ -167,7 +167,7 @@ def _distribution(
     shown: Sequence[Series],
     note: str,
 ) -> list[Block]:
-    # Shares are drawn for the width of the narrowest bin.
+    # Shares are scaled to the width of the narrowest bin.
     step = min(high - low for series in shown for low, high, _ in _bins(series))
     curves = []
     for label, series in lines:

@@ -1,4 +1,4 @@
-"""One model version as blocks: its page in Airflow, and its card as a document."""
+"""One model version as blocks, for its page in Airflow and its card."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,17 +21,17 @@ from opboost_ops.reports.display.html import document_html
 from opboost_ops.reports.plots import held_out_figures, held_out_scores, importance_figures
 from opboost_ops.reports.versions import ALONE, Version, by_rank, interval_cell, key_of, mode_words
 
-#: What people call the models of an evaluation; all others are this version.
+#: Display names of the models in an evaluation; all others are this version.
 _NAMES = {ALONE: "label holder alone", "reference": "reference"}
 
-#: Who has the people of some rows.
+#: Descriptions of the groups of people, by which feature holders have them.
 _COVERAGE = {
     "complete": "whom all feature holders have",
     "partial": "whom some feature holders have",
     "own": "whom no feature holder has",
 }
 
-#: What a contribution is measured in, by task.
+#: Unit of contributions, by task.
 _TARGETS = {"binary": "log odds", "regression": "predicted number"}
 
 
@@ -41,13 +41,13 @@ def card_page(
     scoring: Mapping[str, Any] | None = None,
     decision: str = "",
 ) -> str:
-    """The card as one file that loads nothing.
+    """Return the card as a self-contained HTML file.
 
     Args:
-        card: What it shows; all its text is escaped.
-        evaluation: Of the version: its intervals and curves.
-        scoring: How the version's scores are made.
-        decision: Why the gate promoted or rejected it.
+        card: The card; all its text is escaped.
+        evaluation: Evaluation of the version, with intervals and curves.
+        scoring: How the version's scores are computed.
+        decision: The reason for the gate's decision.
     """
     content = card.model_dump(mode="json")
     version = Version(
@@ -63,20 +63,12 @@ def card_page(
 
 
 def version_blocks(version: Version) -> list[Block]:
-    """All that a version says of itself.
-
-    Args:
-        version: The version.
-    """
+    """Return all blocks of a version."""
     return [block for part in version_parts(version) for block in part()]
 
 
 def version_parts(version: Version) -> list[Callable[[], list[Block]]]:
-    """The same part by part, so that a damaged part spares the others.
-
-    Args:
-        version: The version.
-    """
+    """Return functions that build a version's blocks, so that a damaged part fails alone."""
     card = version.card
     modes = [f"{m['title']}: {m['discloses']}" for m in card.get("modes", ()) if m["discloses"]]
     limits = [*(card.get("limits") or ()), *filter(None, [card.get("centralised")])]
@@ -166,7 +158,7 @@ def _metrics(version: Version) -> Table:
 
 
 def _coverage(version: Version) -> list[Block]:
-    """Metrics apart by which feature holders have the person."""
+    """Return metrics by which feature holders have the person."""
     if not version.coverage:
         return []
     names = {ALONE: "label holder alone", version.mode: "this version"}
@@ -212,7 +204,7 @@ def _intervals(version: Version) -> list[Block]:
 
 
 def _read(version: Version) -> list[Block]:
-    """How scores are read: shares of classes, threshold, calibration and interval."""
+    """Return sentences on reading scores: class shares, threshold, calibration and interval."""
     lines, classes = [], version.classes
     base, scoring = version.evaluation.get("base", {}), version.scoring
     if "shares" in base:

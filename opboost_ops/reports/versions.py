@@ -1,7 +1,7 @@
-"""The view of a federation's models: versions, champion, decisions, and what each version says.
+"""The view of a federation's models: versions, champion, decisions, and each version's content.
 
-Pages, the command line, the card and `status.json` show this view and compute nothing of it again.
-Versions are read as plain JSON: a version keeps what the software of its day has written.
+Pages, command line, card and `status.json` show this view and recompute nothing. Versions are read
+as plain JSON, because an old version has the format of the software that wrote it.
 """
 
 import json
@@ -17,16 +17,16 @@ from opboost_ops.learning.metrics import Interval
 from opboost_ops.learning.registry.registry import Decision, Registry
 from opboost_ops.reports.display.blocks import Cell, number
 
-#: The mode by which versions are compared, where they have it.
+#: The mode by which versions are compared, if they have it.
 MAIN_MODE = "federated_desensitised"
 
 #: The baseline of a version's gains, on the same rows.
 ALONE = "label_holder_alone"
 
-#: Metrics in the order in which people look at them; versions are compared by the first there is.
+#: Metrics in display order; versions are compared by the first one that they have.
 _RANK = ("auc", "r2", "accuracy", "mse", "brier", "log_loss", "mae")
 
-#: What people call a decision.
+#: Display names of decisions.
 DECISIONS = {"promoted": "promoted", "kept": "rejected", "rolled back": "rolled back"}
 
 #: A feature by its party and name.
@@ -34,41 +34,37 @@ Key = tuple[str, str]
 
 
 def mode_words(mode: str) -> str:
-    """Words for a mode of evaluation.
-
-    Args:
-        mode: As a version's metrics name it.
-    """
+    """Return the words for a mode of evaluation, as named in a version's metrics."""
     words = mode.replace("_", " ")
     return f"mode {words.removeprefix('federated ')}" if mode.startswith("federated_") else words
 
 
 def by_rank(names: Iterable[str]) -> list[str]:
-    """Metrics in the order in which people look at them."""
+    """Sort metrics into display order."""
     return sorted(names, key=lambda name: (_RANK.index(name) if name in _RANK else 99, name))
 
 
 def interval_cell(interval: Interval, sign: str = "") -> Cell:
-    """A metric with its interval, as a cell of a table.
+    """Return a metric with its interval as a table cell.
 
     Args:
         interval: The metric.
-        sign: A plus for differences.
+        sign: ``+`` to show the sign of differences.
     """
     return Cell(f"{interval:{sign}}", interval.value)
 
 
 @dataclass(frozen=True)
 class Version:
-    """One model version.
+    """A model version.
 
     Attributes:
-        name: Its name, the run's id.
-        card: As in ``card.json``; empty where it cannot be read.
-        evaluation: As in ``evaluation.json``.
-        scoring: How its scores are made: threshold, calibration and interval.
-        decision: The last one about it.
-        champion: Whether it is in use.
+        name: Its id, which is also the run's.
+        card: Content of ``card.json``; empty if unreadable.
+        evaluation: Content of ``evaluation.json``.
+        scoring: How its scores are computed: threshold, calibration and interval.
+        decision: The last decision about it.
+        champion: True if it is the champion.
     """
 
     name: str
@@ -80,48 +76,48 @@ class Version:
 
     @property
     def mode(self) -> str:
-        """The name in the metrics of the mode of scoring, by which it is judged."""
+        """Name of the scoring mode in the metrics, by which the version is judged."""
         return f"federated_{self.evaluation.get('mode', 'desensitised')}"
 
     @cached_property
     def metrics(self) -> dict[str, dict[str, float]]:
-        """By mode, then by name."""
+        """Metrics by mode and name."""
         metrics = _dict(self.evaluation, "metrics") or _dict(self.card, "metrics")
         return {mode: {k: float(v) for k, v in _dict(metrics, mode).items()} for mode in metrics}
 
     @property
     def coverage(self) -> dict[str, Mapping[str, Any]]:
-        """With ``overlap: left``, rows and metrics apart for complete, partial and own rows."""
+        """With ``overlap: left``, rows and metrics of complete, partial and own rows."""
         return _dict(self.card, "coverage")
 
     @cached_property
     def intervals(self) -> dict[str, Interval]:
-        """In the mode of scoring, by metric."""
+        """Intervals in the scoring mode, by metric."""
         return _intervals(_dict(_dict(self.evaluation, "intervals"), self.mode))
 
     @cached_property
     def gains(self) -> dict[str, Interval]:
-        """Over the label holder's columns alone, by metric."""
+        """Gains over the label holder's columns alone, by metric."""
         return self.gains_over(ALONE)
 
     def gains_over(self, other: str) -> dict[str, Interval]:
-        """Over another model on the same rows, by metric; empty where it was not compared."""
+        """Return the gains over another model on the same rows, by metric; empty if unknown."""
         return _intervals(_dict(_dict(self.evaluation, "gains"), other))
 
     @property
     def curves(self) -> dict[str, Any]:
-        """Of the held-out rows, by model: this version's, in its mode, comes first."""
+        """Curves on the held-out rows by model, with this version in its mode first."""
         curves = _dict(self.evaluation, "curves")
         return dict(sorted(curves.items(), key=lambda pair: pair[0] != self.mode))
 
     @property
     def training(self) -> dict[str, Any]:
-        """Booster and parameters."""
+        """Trainer and training parameters."""
         return _dict(self.card, "training")
 
     @property
     def classes(self) -> list[str]:
-        """Names of the label's classes; none in regression."""
+        """Names of the label's classes; empty in regression."""
         return [str(name) for name in self.card.get("classes") or ()]
 
     @property
@@ -136,17 +132,17 @@ class Version:
 
     @cached_property
     def splits(self) -> dict[Key, int]:
-        """Splits of all trees by feature."""
+        """Number of splits by feature, over all trees."""
         return {key_of(f, "name"): int(f.get("splits") or 0) for f in self.features}
 
     @property
     def by_splits(self) -> bool:
-        """True if importance is the share of splits, where the card has no other."""
+        """True if importance is the share of splits, because the card has no other."""
         return not _dicts(self.card, "importance")
 
     @cached_property
     def shares(self) -> dict[Key, float]:
-        """Importance by feature, the greatest first; they add up to 1."""
+        """Importance by feature in descending order; sums to 1."""
         whole = sum(self.splits.values()) or 1
         shares = {key: splits / whole for key, splits in self.splits.items()}
         if not self.by_splits:
@@ -156,7 +152,7 @@ class Version:
 
     @property
     def shares_by_party(self) -> dict[str, float]:
-        """Importance by party, the greatest first."""
+        """Importance by party in descending order."""
         by_party: dict[str, float] = {}
         for (party, _), share in self.shares.items():
             by_party[party] = by_party.get(party, 0.0) + share
@@ -164,39 +160,39 @@ class Version:
 
     @property
     def parties(self) -> list[str]:
-        """All parties of its federation."""
+        """Names of all parties of its federation."""
         return [str(party.get("name")) for party in _dicts(self.card, "parties")]
 
     @property
     def rows(self) -> int:
-        """How many held-out rows the metrics stand on."""
+        """Number of held-out rows behind the metrics."""
         return int(self.card.get("held_out_rows") or 0)
 
     @property
     def main(self) -> str:
-        """Name of the metric by which it is judged; empty if it has none."""
+        """Name of the metric by which it is judged; empty without metrics."""
         return next(iter(by_rank(self.metrics.get(self.mode, {}))), "")
 
     def judged(self, metric: str = "") -> Interval | None:
-        """A metric in the mode of scoring, with its interval.
+        """Return a metric in the scoring mode, with its interval.
 
         Args:
-            metric: Which; the main one when absent.
+            metric: Name of the metric; the main one by default.
         """
         name = metric or self.main
         if name in self.intervals:
-            # A noisy or older figure beside it would be another number for the same thing.
+            # Not from `metrics`, whose noisy or older value may differ slightly.
             return self.intervals[name]
         value = self.metrics.get(self.mode, {}).get(name)
         return None if value is None else Interval(value)
 
     @property
     def verdict(self) -> str:
-        """The decision about it, in one word; empty if there was none."""
+        """The last decision in one word; empty without one."""
         return DECISIONS[self.decision.event] if self.decision else ""
 
     def epsilon(self) -> Cell:
-        """The epsilons of its features, as a span."""
+        """Return the range of its features' epsilons."""
         epsilons = sorted({float(f["loss"]["epsilon"]) for f in self.protected.values()})
         if not epsilons:
             return Cell("none", "")
@@ -205,24 +201,24 @@ class Version:
         return Cell(f"{epsilons[0]:g} to {epsilons[-1]:g}")
 
     def parameters(self) -> str:
-        """Its training parameters, shortly."""
+        """Return a short summary of its training parameters."""
         values = {name: self.training.get(name) for name in ("trees", "depth", "learning_rate")}
         words = {"trees": "{} trees", "depth": "depth {}", "learning_rate": "rate {}"}
         return ", ".join(words[name].format(v) for name, v in values.items() if v is not None)
 
 
 class Models:
-    """The models of one federation; a version is read when somebody asks for it.
+    """The models of one federation; versions are read lazily.
 
     Args:
-        folder: The label holder's folder of models.
-        federation: Its name.
+        folder: The label holder's models folder.
+        federation: Name of the federation.
 
     Attributes:
-        champion: The version in use; None before the first, or where that cannot be read.
-        fault: Why the champion cannot be read.
+        champion: Id of the champion; None before the first one, or if unreadable.
+        fault: Why the champion is unreadable.
         history: All decisions, oldest first.
-        names: All versions, newest first.
+        names: Ids of all versions, newest first.
     """
 
     def __init__(self, folder: Path, federation: str) -> None:
@@ -240,7 +236,7 @@ class Models:
         self._read: dict[str, Version] = {}
 
     def version(self, name: str) -> Version:
-        """A version; what cannot be read of it is empty, as `damage` says.
+        """Return a version; unreadable parts of it are empty.
 
         Args:
             name: One of `names`.
@@ -271,25 +267,17 @@ class Models:
 
 
 def federations_in(models: Path) -> list[str]:
-    """Federations that have models in a folder.
-
-    Args:
-        models: The label holder's folder of models.
-    """
+    """Return the federations that have models in a label holder's models folder."""
     if not models.is_dir():
         return []
     return sorted(p.name for p in models.iterdir() if p.is_dir() and p.name[0] != ".")
 
 
 def models_of(site: Site, federation: str) -> Models:
-    """A party's models of a federation.
-
-    Args:
-        site: The label holder's.
-        federation: Whose.
+    """Return a label holder's models of a federation.
 
     Raises:
-        ContractError: It has none.
+        ContractError: There are none.
     """
     if federation not in federations_in(site.models):
         raise ContractError(f"{site.party} has no models of {federation}.")
@@ -297,7 +285,7 @@ def models_of(site: Site, federation: str) -> Models:
 
 
 def key_of(line: Mapping[str, Any], name: str) -> Key:
-    """A feature of one of the card's lists, by its party and name."""
+    """Return the party and name of a feature in one of the card's lists."""
     return str(line.get("party")), str(line.get(name))
 
 

@@ -93,7 +93,7 @@ def test_a_party_does_what_is_asked_of_it_alone(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, told: list[dict[str, Any]]
 ) -> None:
     stop = {"party": "bank", "act": "stop", "reason": "privacy"}
-    with pytest.raises(AirflowSkipException, match="nothing is asked of this party"):
+    with pytest.raises(AirflowSkipException, match="no action is requested of this party"):
         run(monkeypatch, "shop", stop)
     done = run(monkeypatch, "bank", stop)
     assert "privacy" not in str(done)

@@ -56,7 +56,7 @@ def test_two_files_of_one_name(federations: Path) -> None:
     (federations / "other.yaml").write_text((federations / "credit.yaml").read_text())
     dags = build_dags(federations)
     assert "invalid" not in dags["credit_scoring_train"].tags
-    assert "another file has the name" in problem_of(dags["other_train"])
+    assert "another file also has the name" in problem_of(dags["other_train"])
 
 
 def test_bad_cron_expressions_are_told_at_once(federations: Path) -> None:

@@ -27,7 +27,7 @@ def test_a_task_stops_at_the_first_stage_that_fails_and_names_it(
     workspace.until("check_table", "bank")
     stages = stages_by_task(workspace.declared, "train")["bank_release.desensitize"]
     (workspace.folder / "bank" / "tables" / "train.parquet").rename(workspace.folder / "away")
-    with pytest.raises(run_notes.Failed) as caught:
+    with pytest.raises(run_notes.TaskFailedError) as caught:
         tasks.run_stages("bank", stages, *PLACE)
     assert caught.value.stage == "digest_ids"
     assert left["failure"]["stage"] == "digest_ids"

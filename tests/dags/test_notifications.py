@@ -19,7 +19,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from opboost_ops.errors import ConfigError, PolicyError
 from opboost_ops.orchestration.dags import notifications, tasks
 from opboost_ops.orchestration.dags.factory import build_dags
-from opboost_ops.orchestration.dags.run_notes import Failed, NetworkError
+from opboost_ops.orchestration.dags.run_notes import NetworkError, TaskFailedError
 from tests.dags.conftest import declare
 
 
@@ -90,18 +90,18 @@ def test_a_notifier_that_fails_says_no_foreign_word(
 
 
 def test_a_failure_names_the_stage_of_its_task(told: list[Any]) -> None:
-    for error in (Failed("bad.", "", "rank"), NetworkError("away.", "rank")):
+    for error in (TaskFailedError("bad.", "", "rank"), NetworkError("away.", "rank")):
         notifications.on_failure(context("bank_release.desensitize", error=error))
     notifications.notice(context("bank_release.check_table"), "drift", "check_drift")
     assert [entry["stage"] for entry in told] == ["rank", "rank", "check_drift"]
     assert (told[-1]["event"], told[-1]["party"]) == ("drift", "bank")
-    assert "at home" in told[-1]["message"]
+    assert "quality folder" in told[-1]["message"]
 
 
 @pytest.mark.parametrize(
     ("error", "event", "message"),
     [
-        (notifications.RefusedBudget("over."), "refused_budget", "over."),
+        (notifications.BudgetRefusedError("over."), "refused_budget", "over."),
         (ConnectionError("train: the network failed."), "failure", "train: the network failed."),
         (ValueError("cell-4711"), "failure", "The task failed (ValueError)."),
         (None, "failure", "The task's process ended without a message"),

@@ -112,7 +112,7 @@ def test_what_is_not_handed_over_does_not_reach_airflow(
         if dag.dag_id.startswith("half"):
             raise ConfigError("OpenLineage would send events.", "Lock it not.")
 
-    monkeypatch.setattr(factory, "leave_out", half)
+    monkeypatch.setattr(factory, "disable_lineage", half)
     bag = DagBag(ROOT / "dags", collect_dags=True)
     assert set(bag.dags) == {*made, "half_train"}
     for name, dag in bag.dags.items():

@@ -19,7 +19,7 @@ from opboost_ops.extras.datasets.generated import write_lenders
 from opboost_ops.orchestration.dags import sensors, tasks
 from opboost_ops.orchestration.dags.factory import build_dags
 from opboost_ops.orchestration.dags.lineage import PARAMETER
-from opboost_ops.orchestration.dags.operators import StillWaiting, StoreSensor
+from opboost_ops.orchestration.dags.operators import NotReady, StoreSensor
 from opboost_ops.orchestration.dags.party_dags import names_in
 from tests.dags.conftest import declare, with_mark
 from tests.federation import Workspace
@@ -200,7 +200,7 @@ class Airflow:
         """What a sensor's look finds; None where it gives its slot back."""
         try:
             return self.call(sensor.python_callable, **sensor.op_kwargs)
-        except StillWaiting as waits:
+        except NotReady as waits:
             assert 15 <= waits.seconds <= 60
             return None
         except DagRunTriggerException as started:
@@ -226,7 +226,7 @@ class Airflow:
 
 def meet(workspace: Workspace, purpose: Purpose, split: Sequence[Sequence[str]], patch: Any) -> str:
     """A run of halves that know of each other by the store alone, each eager in its turn."""
-    patch.setattr(sensors, "_LOOK", 0)
+    patch.setattr(sensors, "_POLL_SECONDS", 0)
     dag = f"{NAME}_{purpose}"
     folder = workspace.file.parent
     halves = [build_dags(folder, here)[dag] for here in split]
@@ -269,7 +269,7 @@ def test_halves_meet_at_the_store_in_whatever_order_they_go(
 def test_a_run_is_looked_for_joined_and_waited_in(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sensors, "_LOOK", 0)
+    monkeypatch.setattr(sensors, "_POLL_SECONDS", 0)
     dags = build_dags(workspace.folder, ["bank"])
     (look,) = dags[f"{NAME}_join"].tasks
     join = Airflow(dags[f"{NAME}_join"], "looks", monkeypatch)
@@ -294,11 +294,14 @@ def test_a_run_is_looked_for_joined_and_waited_in(
     assert half.done == {"bank_open.join_run", *(f"bank_release.{stage}" for stage in release)}
     assert waits() is None
     half.count = 1
-    with pytest.raises(AirflowFailException, match="has failed here: bank waits no longer"):
+    with pytest.raises(AirflowFailException, match="failed here, so bank no longer waits"):
         waits()
     half.count = 0
     half.run.start_date -= timedelta(hours=13)
-    with pytest.raises(AirflowFailException, match="psi_query of credit; in the 12 hours of run"):
+    with pytest.raises(
+        AirflowFailException,
+        match="psi_query of credit, which did not arrive within the 12 hours of run",
+    ):
         waits()
     # By hand, without saying which run.
     half.run.run_id = "manual__x"

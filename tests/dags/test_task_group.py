@@ -98,7 +98,7 @@ def test_the_result_of_a_triggered_run_is_the_operators() -> None:
 def test_a_federation_twice_in_a_dag_is_refused(federations: Path) -> None:
     with DAG("mine", schedule=None):
         FederationTaskGroup(federations / "credit.yaml")
-        with pytest.raises(ConfigError, match="mine has a task group of credit_scoring already"):
+        with pytest.raises(ConfigError, match="mine already has a task group of credit_scoring"):
             FederationTaskGroup(federations / "credit.yaml", "score")
 
 

@@ -30,7 +30,7 @@ def test_a_summary_is_returned() -> None:
 
 
 def test_a_summary_over_the_limit_fails() -> None:
-    with pytest.raises(AirflowFailException, match="over 2048"):
+    with pytest.raises(AirflowFailException, match="limit of 2048"):
         tasks.execute("train", lambda: {"rows": "x" * 2040})
     assert tasks.execute("train", lambda: {"r": "x" * (2048 - 9)})
 
@@ -143,10 +143,10 @@ def test_a_failure_is_told_in_lines_without_a_traceback(
     left = in_task(monkeypatch)
     problem = "the budget of income at bank would be exceeded, " * 8
     error = BudgetError(problem, "Ask its owner.")
-    task = run_notes.plainly(
+    task = run_notes.log_failure(
         lambda: tasks.execute("desensitize at bank", failing(error), stage="desensitize")
     )
-    with pytest.raises(run_notes.RefusedBudget) as caught:
+    with pytest.raises(run_notes.BudgetRefusedError) as caught:
         task()
     assert left["failure"] == {
         "refused": True,

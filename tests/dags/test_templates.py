@@ -12,7 +12,7 @@ from airflow.sdk import DAG
 from opboost_ops.extras.datasets.generated import write_lenders
 from opboost_ops.orchestration.dags.factory import build_dags
 from opboost_ops.orchestration.dags.operators import FormOperator
-from opboost_ops.orchestration.dags.sensors import LOOKS
+from opboost_ops.orchestration.dags.sensors import CONDITIONS
 from opboost_ops.orchestration.dags.task_group import FederationTaskGroup
 from opboost_ops.orchestration.dags.triggers import StoreTrigger
 from tests.dags.conftest import declare, in_airflow
@@ -122,7 +122,7 @@ def test_a_canary_in_every_field_is_rendered_in_the_form_alone(dags: list[DAG]) 
 
 
 def test_a_trigger_renders_nothing(dags: list[DAG]) -> None:
-    for look in LOOKS:
+    for look in CONDITIONS:
         trigger = StoreTrigger(look, {"party": CANARY}, 0.0)
         assert tuple(trigger.template_fields) == ()
         assert {"look", "arguments", "started"}.isdisjoint(

@@ -91,6 +91,6 @@ def test_a_missed_look_at_a_table_tells_of_no_change(
     monkeypatch.setenv("OPBOOST_SITE_BANK", str(folder / "bank" / "site.yaml"))
     in_task(monkeypatch, **late(6))
     with pytest.raises(AirflowSkipException, match="was due"):
-        tasks.look_at_table("bank", "credit_scoring", "train")
+        tasks.check_table("bank", "credit_scoring", "train")
     in_task(monkeypatch, **late(6, clear_number=1))
-    assert tasks.look_at_table("bank", "credit_scoring", "train") == {"changed": True}
+    assert tasks.check_table("bank", "credit_scoring", "train") == {"changed": True}

@@ -14,7 +14,7 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.orchestration.dags import sensors, triggers
-from opboost_ops.orchestration.dags.operators import PartyOperator, StillWaiting
+from opboost_ops.orchestration.dags.operators import NotReady, PartyOperator
 from opboost_ops.orchestration.dags.sensors import arrived
 from opboost_ops.orchestration.dags.triggers import WOKEN, StoreTrigger
 from opboost_ops.pipeline.party import approval
@@ -42,8 +42,8 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> type[Counts]:
     monkeypatch.setattr(Counts, "count", 0)
     for name in ("get_ti_count", "get_dr_count"):
         monkeypatch.setattr(RuntimeTaskInstance, name, getattr(Counts, name))
-    monkeypatch.setattr(triggers, "_SHORTEST", 0.01)
-    monkeypatch.setattr(triggers, "_PART", 0.0)
+    monkeypatch.setattr(triggers, "_MIN_PAUSE", 0.01)
+    monkeypatch.setattr(triggers, "_AGE_FRACTION", 0.0)
     return Counts
 
 
@@ -59,7 +59,7 @@ def wakes(
 ) -> bool:
     """Whether the trigger wakes its task in time, perhaps after something has happened."""
 
-    async def look() -> bool:
+    async def condition() -> bool:
         async def first() -> None:
             async for event in through_airflow(trigger).run():
                 # Not what was found: the task looks itself.
@@ -75,7 +75,7 @@ def wakes(
         running.cancel()
         return bool(done)
 
-    return asyncio.run(look())
+    return asyncio.run(condition())
 
 
 def artifacts(workspace: Workspace, party: str, wanted: str, hours: float = 12) -> StoreTrigger:
@@ -128,7 +128,7 @@ def test_what_ends_a_wait_wakes_the_task_which_says_why(
     assert wakes(artifacts(opened, "bank", "psi_query/bank", hours=0.1))
     monkeypatch.setattr(counts, "count", 1)
     assert wakes(trigger)
-    with pytest.raises(Exception, match="has failed here"):
+    with pytest.raises(Exception, match="failed here"):
         arrived(counts, **trigger.arguments)
 
 
@@ -138,7 +138,7 @@ def test_the_network_wakes_nobody(opened: Workspace, monkeypatch: pytest.MonkeyP
     def away(_: Any, **__: Any) -> bool:
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(sensors, "LOOKS", {"artifacts": away})
+    monkeypatch.setattr(sensors, "CONDITIONS", {"artifacts": away})
     assert not wakes(trigger, seconds=1.0)
 
 
@@ -147,7 +147,7 @@ def test_stores_that_hang_delay_no_other_wait(
 ) -> None:
     end = threading.Event()
     found = {"hangs": lambda *_: end.wait(60), "comes": lambda *_: True}
-    monkeypatch.setattr(sensors, "LOOKS", found)
+    monkeypatch.setattr(sensors, "CONDITIONS", found)
 
     async def woken() -> list[str]:
         # More than asyncio has threads of its own for all.
@@ -207,7 +207,7 @@ def waiting(queues: bool, monkeypatch: pytest.MonkeyPatch) -> PartyOperator:
     monkeypatch.setenv("AIRFLOW__TRIGGERER__QUEUES_ENABLED", str(queues))
 
     def work(party: str) -> None:
-        raise StillWaiting("answer", {"party": party}, 30.0)
+        raise NotReady("answer", {"party": party}, 30.0)
 
     return PartyOperator(task_id="t", python_callable=work, op_kwargs={"party": "bank"})
 

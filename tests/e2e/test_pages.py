@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 DAG = "credit_scoring_train"
 #: For pictures every one, else each theme and each width.
-LOOKS = (("light", 1440), ("dark", 390), *((("light", 390), ("dark", 1440)) if SHOTS else ()))
+CONDITIONS = (("light", 1440), ("dark", 390), *((("light", 390), ("dark", 1440)) if SHOTS else ()))
 PAGES = {
     "Status": ("status", "Last success"),
     "Privacy ledger": ("ledger", "What each column has cost"),
@@ -74,7 +74,7 @@ def test_from_the_navigation(page: Any, airflow: Standalone, run: str, title: st
     assert frame.url == f"{airflow.url}/opboost/{name}"
     assert expected in frame.inner_text("body")
     grounds = set()
-    for theme, width in LOOKS:
+    for theme, width in CONDITIONS:
         page.evaluate(f"localStorage.setItem('theme', '{theme}')")
         page.set_viewport_size({"width": width, "height": 1000})
         frame = opened(page, airflow, title)

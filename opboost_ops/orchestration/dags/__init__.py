@@ -1,5 +1,5 @@
-"""The DAGs of federation files, their tasks, sensors and notes.
+"""The DAGs of federation files: tasks, sensors, notifications and run notes.
 
-`factory.federation_dags` makes them for a DAG file, `task_group.FederationTaskGroup` puts a
-run into a DAG that people write themselves.
+`factory.federation_dags` builds them in a DAG file; `task_group.FederationTaskGroup` puts a run
+into a handwritten DAG.
 """

@@ -1,4 +1,4 @@
-"""Assets by which DAGs start each other, and the DAG that emits one for each changed table."""
+"""Assets that start DAGs, and the DAG that emits one per changed table."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,14 +15,15 @@ from opboost_ops.pipeline.phases import stages_of
 
 
 def table_assets(
-    federation: Federation, purpose: Purpose, here: Sequence[str] | None = None
+    federation: Federation, purpose: Purpose, local_parties: Sequence[str] | None = None
 ) -> dict[str, Asset]:
-    """The asset of each party's table; a new version is emitted when the table has changed.
+    """Return the asset of each party's table; it is emitted when the table has changed.
 
     Args:
-        federation: What its file says.
-        purpose: The training tables, or those of new rows, of the parties that have a part in it.
-        here: The parties of this Airflow, whose tables alone it sees; all when absent.
+        federation: The parsed federation file.
+        purpose: ``train`` for training tables, ``score`` for tables of new rows. Parties without
+            a stage in such runs have no asset.
+        local_parties: The parties of this Airflow, which sees only their tables; all by default.
     """
     what = "table" if purpose == "train" else "new_rows"
     return {
@@ -30,26 +31,26 @@ def table_assets(
             name=f"{federation.name}_{party}_{what}",
             uri=f"x-opboost://{federation.name}/{party}/{what}",
         )
-        for party in (federation.parties if here is None else here)
+        for party in (federation.parties if local_parties is None else local_parties)
         if stages_of(federation, purpose, party)
     }
 
 
-_LOOKS: dict[Purpose, tuple[str, str]] = {
+_TABLE_TASKS: dict[Purpose, tuple[str, str]] = {
     "train": ("table", "Compares the keyed fingerprint of the party's table with the last one."),
-    "score": ("new_rows", "The same for its table of new rows; skipped where there is none."),
+    "score": ("new_rows", "Does the same for its table of new rows; skipped if there is none."),
 }
 
 
 def tables_dag(
-    federation: Federation, defaults: dict[str, Any], here: Sequence[str] | None = None
+    federation: Federation, defaults: dict[str, Any], local_parties: Sequence[str] | None = None
 ) -> DAG:
-    """A short DAG with two tasks a party, on the party's own workers.
+    """Return the DAG that checks the tables, with two tasks per party on its own queue.
 
     Args:
-        federation: What its file says; ``schedule.on_tables`` is set.
+        federation: The parsed federation file, with ``schedule.on_tables``.
         defaults: Default arguments of its tasks.
-        here: The parties of this Airflow, whose tables alone it looks at; all when absent.
+        local_parties: The parties of this Airflow; all by default.
     """
     on_tables = federation.schedule.on_tables
     with DAG(
@@ -65,16 +66,21 @@ def tables_dag(
         schedule=at(on_tables) if on_tables else None,
         catchup=False,
         max_active_runs=1,
-        tags=[TAG, "tables", federation.name, *(federation.parties if here is None else here)],
+        tags=[
+            TAG,
+            "tables",
+            federation.name,
+            *(federation.parties if local_parties is None else local_parties),
+        ],
         default_args=defaults,
     ) as dag:
-        for purpose, (what, words) in _LOOKS.items():
-            for party, asset in table_assets(federation, purpose, here).items():
+        for purpose, (what, task_doc) in _TABLE_TASKS.items():
+            for party, asset in table_assets(federation, purpose, local_parties).items():
                 PartyOperator(
                     task_id=f"{party}_{what}",
-                    doc_md=words,
+                    doc_md=task_doc,
                     outlets=[asset],
-                    python_callable=tasks.look_at_table,
+                    python_callable=tasks.check_table,
                     op_kwargs={
                         "party": party,
                         "federation": federation.name,

@@ -1,4 +1,4 @@
-"""Texts of a DAG: labels, descriptions, trigger forms and its documentation in the UI."""
+"""Texts of the DAGs in Airflow's UI: labels, descriptions, trigger forms and documentation."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -11,7 +11,7 @@ from opboost_ops.config.training import AnyTraining, Denoise, Training
 from opboost_ops.pipeline.phases import phases
 from opboost_ops.pipeline.protocol import STEPS, Chain
 
-#: Of the task that opens a run.
+#: Description of the task that opens a run.
 OPENS = (
     "Resolves federation file and trigger form and publishes the signed plan for all later tasks."
 )
@@ -27,15 +27,14 @@ OWN_AIRFLOW = {
     "wait_for": "Polls the store for input from another Airflow: {}. Holds no slot between polls.",
 }
 
-#: Numbers as text within their ranges, or nothing: what they refuse, the form refuses.
-_WHOLE = "^ *([1-9][0-9]{0,3}|10000)? *$"
+#: Patterns of numbers typed as text, within their ranges, or empty; the form rejects the rest.
+_INTEGER = "^ *([1-9][0-9]{0,3}|10000)? *$"
 _BELOW_1 = r"0?\.[0-9]*[1-9][0-9]*|[1-9](\.[0-9]+)?[eE]-[0-9]{1,2}"
 
 _FORMS: dict[Purpose, str] = {
     "train": (
         "An empty field of the trigger form keeps the declared value. A value for epsilon "
-        "applies to "
-        "every protected feature; a party's own policy may refuse it."
+        "applies to every protected feature; a party's own policy may refuse it."
     ),
     "score": (
         "An empty version in the trigger form means the champion. Only the label holder gets "
@@ -53,20 +52,16 @@ _MODES = {
 
 
 def description(chain: Chain) -> str:
-    """Describe a task in Markdown: a sentence, or one for each of its stages."""
+    """Describe a task in Markdown: one sentence per stage."""
     if len(chain.stages) == 1:
         return STEPS[chain.stages[0]].does
     return "\n".join(f"- `{stage}`: {STEPS[stage].does}" for stage in chain.stages)
 
 
 def training_form(federation: Federation) -> dict[str, Param]:
-    """Fields of the form for one training run.
-
-    Args:
-        federation: What its file says.
-    """
+    """Return the fields of the trigger form of a training run."""
     if federation.learning == "horizontal":
-        # All of its training decides which sums leave: that is agreed, and no form changes it.
+        # The agreement fixes all training parameters, as they decide which sums are sent.
         return {}
     training = federation.training
     fields = _training_fields(type(training))
@@ -87,8 +82,8 @@ def training_form(federation: Federation) -> dict[str, Param]:
             None,
             title="Booster parameters",
             description=(
-                f"Declared: {_declared_parameters(training)}. Empty: as declared. One more, or "
-                'another value: {"num_leaves": 15}.'
+                f"Declared: {_declared_parameters(training)}. Empty: as declared. An added or "
+                'changed value: {"num_leaves": 15}.'
             ),
             type=["null", "object"],
         ),
@@ -109,14 +104,14 @@ def _training_fields(training: type[AnyTraining]) -> dict[str, Any]:
 
 
 def scoring_form() -> dict[str, Param]:
-    """Fields of the form for one scoring run."""
+    """Return the fields of the trigger form of a scoring run."""
     return {
         "version": Param(
             None,
             title="Model version",
             description=(
-                "Empty: the champion. Otherwise its 16 hexadecimal digits, as the models page "
-                "shows them."
+                "Empty: the champion. Otherwise its 16 hexadecimal digits, as shown on the models "
+                "page."
             ),
             type=["null", "string"],
             pattern="^([0-9a-f]{16})?$",
@@ -127,10 +122,9 @@ def scoring_form() -> dict[str, Param]:
 def _number(
     title: str, schema: dict[str, Any], declared: float, examples: list[int | float]
 ) -> Param:
-    """A field for a number that is typed as text; Airflow's form refuses what is none.
+    """Return a field for a number that is typed as text, so that the form rejects non-numbers.
 
-    Its own field of numbers trains one tree where somebody types "1,000" or "-3", and as declared
-    for "lots".
+    Airflow's own number field would train one tree for "1,000" or "-3", and ignore "lots".
     """
     names = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
     limits = {name: schema[name] for name in names if name in schema}
@@ -138,9 +132,9 @@ def _number(
     start = f"above {limits['exclusiveMinimum']:g}" if lowest is None else f"{lowest:g}"
     highest = limits.get("maximum")
     end = f"below {limits['exclusiveMaximum']:g}" if highest is None else f"{highest:g}"
-    whole = schema["type"] == "integer"
+    integer = schema["type"] == "integer"
     decimal = _BELOW_1 if highest is None else rf"{_BELOW_1}|1(\.0*)?"
-    form = "A whole number" if whole else "A number, with a point before decimals,"
+    form = "A whole number" if integer else "A number, with a decimal point,"
     return Param(
         None,
         title=title,
@@ -149,7 +143,7 @@ def _number(
             f"{end}. Adds no epsilon to a run."
         ),
         type=["null", "string", schema["type"]],
-        pattern=_WHOLE if whole else f"^ *({decimal})? *$",
+        pattern=_INTEGER if integer else f"^ *({decimal})? *$",
         examples=[f"{e:g}" for e in sorted({declared, *examples})],
         **limits,
     )
@@ -161,27 +155,27 @@ def _declared_parameters(training: Training) -> str:
 
 
 def documentation(
-    federation: Federation, purpose: Purpose, here: Sequence[str] | None = None
+    federation: Federation, purpose: Purpose, local_parties: Sequence[str] | None = None
 ) -> str:
-    """The page of a DAG, in Markdown.
+    """Return a DAG's documentation, in Markdown.
 
     Args:
-        federation: What its file says.
-        purpose: What its runs are for.
-        here: The parties of this Airflow; all when absent.
+        federation: The parsed federation file.
+        purpose: ``train`` or ``score``.
+        local_parties: The parties whose tasks this Airflow runs; all by default.
     """
     holder = federation.label_holder
     horizontal = federation.learning == "horizontal"
     form = _horizontal_form(holder, purpose) if horizontal else _FORMS[purpose]
     apart = []
-    if here is not None:
-        others = ", ".join(name for name in federation.parties if name not in here)
+    if local_parties is not None:
+        others = ", ".join(name for name in federation.parties if name not in local_parties)
         apart = [
-            f"**This Airflow runs only the tasks of {', '.join(here)}.** {others} "
+            f"**This Airflow runs only the tasks of {', '.join(local_parties)}.** {others} "
             "run theirs in another Airflow; parties exchange artifacts through the store.",
             "",
         ]
-        if holder not in here:
+        if holder not in local_parties:
             form = (
                 f"{holder} opens the runs, by its own schedule or form; `{federation.name}_join` "
                 "starts the tasks of this Airflow."
@@ -191,7 +185,7 @@ def documentation(
 
 
 def _steps(federation: Federation, purpose: Purpose) -> list[str]:
-    """The run phase by phase, as it is declared, and all artifacts that pass between parties."""
+    """Return a run's phases in order, and all artifacts that parties exchange."""
     lines = ["What a run does, phase by phase:", ""]
     kinds = ["plan"]
     for number, phase in enumerate(phases(federation, purpose), start=1):
@@ -200,24 +194,24 @@ def _steps(federation: Federation, purpose: Purpose) -> list[str]:
         lines.append(f"{number}. {who}: **{phase.title}**. {phase.does}")
     if federation.learning == "vertical":
         named = ", ".join(f"`{kind}`" for kind in kinds)
-        lines += ["", f"Signed artifacts that pass between parties: {named}."]
+        lines += ["", f"Signed artifacts that parties exchange: {named}."]
     return lines
 
 
 def _vertical(federation: Federation) -> list[str]:
     domain = federation.domain
     released = (
-        "feature holders randomise theirs at home and publish each person's row sealed; the label "
-        "holder opens the rows of people that it queries and that all parties have."
+        "feature holders randomise them locally and publish each person's row sealed; the label "
+        "holder opens the rows of the people that it queries and that all parties have."
     )
     summary = (
         f"**{federation.name}** trains a gradient-boosted tree model on columns of "
-        f"{len(federation.parties)} parties. No party shows its columns to another: {released}"
+        f"{len(federation.parties)} parties. No party discloses its columns to another: {released}"
     )
     lines = [
         summary,
         "",
-        f"Domain of protected features without one of their own: [{domain.lower}, {domain.upper}].",
+        f"Domain of protected features without their own: [{domain.lower}, {domain.upper}].",
         "",
         "| party | role | feature | leaves the party as |",
         "| --- | --- | --- | --- |",
@@ -257,7 +251,7 @@ def _horizontal(federation: Federation) -> list[str]:
         f"All parties' `boost` tasks run at the same time and exchange signed messages. "
         f"{active} opens the runs, adds up and decides; all end with the same model.",
         "",
-        f"Domain of features without one of their own: [{domain.lower}, {domain.upper}].",
+        f"Domain of features without their own: [{domain.lower}, {domain.upper}].",
         "",
         "| feature | type |",
         "| --- | --- |",

@@ -1,4 +1,4 @@
-"""Federation files become DAGs. A DAG file imports this at every parse, so it imports little."""
+"""Builds DAGs from federation files. DAG files import it at every parse, so it imports little."""
 
 import gc
 import os
@@ -30,14 +30,14 @@ from opboost_ops.orchestration.dags.admin_dag import admin_dag
 from opboost_ops.orchestration.dags.assets import table_assets, tables_dag
 from opboost_ops.orchestration.dags.documentation import documentation, scoring_form, training_form
 from opboost_ops.orchestration.dags.groups import add_groups, asset, task_defaults, timeout
-from opboost_ops.orchestration.dags.lineage import leave_out, mark
+from opboost_ops.orchestration.dags.lineage import disable_lineage, mark
 from opboost_ops.orchestration.dags.notifications import CALLBACKS, late_alert
 from opboost_ops.orchestration.dags.operators import FaultyFileOperator
 from opboost_ops.orchestration.dags.party_dags import (
     MARGIN,
     add_own_groups,
-    here_of,
     join_dag,
+    local_parties_of,
     names_in,
     takes_part,
 )
@@ -45,27 +45,27 @@ from opboost_ops.orchestration.dags.times import at
 from opboost_ops.orchestration.pages.airflow import TAG
 from opboost_ops.orchestration.settings import adopt_section
 
-#: When a faulty file fails that says no times.
+#: Schedule of the DAG of a faulty file without a valid schedule of its own.
 _DAILY = "0 0 * * *"
 
-_AT_HOME = (
-    "A party can still act at home: `opboost models promote`, `opboost models rollback` and "
-    "`opboost stop` need no federation file."
+_USE_COMMANDS = (
+    "A party can still act on its own machine: `opboost models promote`, `opboost models rollback` "
+    "and `opboost stop` need no federation file."
 )
 
 
 def build_dags(
     place: Path, parties: Sequence[str] | None = None, only: str | None = None
 ) -> dict[str, DAG]:
-    """The DAGs of federation files; a faulty file becomes a DAG that says so.
+    """Return the DAGs of federation files; a faulty file becomes a DAG that reports its faults.
 
     Args:
         place: A federation file, or a folder that is searched for ``*.yaml`` and
             ``*/federation.yaml``.
-        parties: Whose tasks this Airflow runs; all when absent. Where others run theirs in other
-            Airflows, the DAGs meet those at the store.
-        only: The DAG that is needed, where a task is about to run: others are left out, as each
-            task would build the DAGs of all federations.
+        parties: The parties whose tasks this Airflow runs; all by default. Other parties' tasks
+            run in other Airflows, and the DAGs exchange artifacts with them through the store.
+        only: Id of the only DAG to build, for a process that runs one task; otherwise each task
+            would build the DAGs of all federations.
 
     Returns:
         DAGs by id. Those of faulty files are tagged ``invalid``.
@@ -79,7 +79,7 @@ def build_dags(
             return {"opboost_invalid": _invalid("opboost_invalid", problem, TAG, None)}
     faulty: list[tuple[Path, str]] = []
     for path in files:
-        if only is None or _names(path, only):
+        if only is None or _may_define(path, only):
             try:
                 dags |= {dag.dag_id: dag for dag in _build(path, dags, parties, only)}
             except ConfigError as error:
@@ -87,7 +87,7 @@ def build_dags(
             except Exception as error:
                 name = type(error).__name__
                 faulty.append((path, f"{path.name}: cannot become a DAG ({name})."))
-    # Last, so that they displace none of the others.
+    # Last, so that they replace no valid DAG.
     for path, problem in faulty:
         dag = _faulty(path, dags, problem)
         dags[dag.dag_id] = dag
@@ -97,12 +97,13 @@ def build_dags(
     tags = {tag for dag in dags.values() for tag in dag.tags}
     unknown = [name for name in parties or () if name not in tags]
     if unknown and "invalid" not in tags and place.is_dir():
-        problem = f"OPBOOST_PARTIES names {', '.join(unknown)}, of no federation in the folder."
+        names = ", ".join(unknown)
+        problem = f"OPBOOST_PARTIES names {names}, which no federation in the folder has."
         dags["opboost_parties"] = _invalid("opboost_parties", problem, TAG, None)
     return dags
 
 
-def _names(path: Path, dag_id: str) -> bool:
+def _may_define(path: Path, dag_id: str) -> bool:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError):
@@ -115,32 +116,34 @@ def _build(
 ) -> list[DAG]:
     federation = load_federation(path)
     name = federation.name
-    here = here_of(federation, parties)
-    if here == ():
+    local_parties = local_parties_of(federation, parties)
+    if local_parties == ():
         return []
-    joined = None if here is None or federation.label_holder in here else here
+    joined = (
+        None if local_parties is None or federation.label_holder in local_parties else local_parties
+    )
     defaults = task_defaults(federation)
-    makers = {f"{name}_train": partial(train_dag, federation, path, here)}
+    makers = {f"{name}_train": partial(train_dag, federation, path, local_parties)}
     if joined is None or takes_part(federation, "score", joined):
-        makers[f"{name}_score"] = partial(score_dag, federation, path, here)
-    makers[f"{name}_admin"] = partial(admin_dag, federation, defaults, here)
+        makers[f"{name}_score"] = partial(score_dag, federation, path, local_parties)
+    makers[f"{name}_admin"] = partial(admin_dag, federation, defaults, local_parties)
     if joined is not None:
         makers[f"{name}_join"] = partial(join_dag, federation, joined, defaults)
     elif federation.schedule.on_tables is not None:
-        makers[f"{name}_tables"] = partial(tables_dag, federation, defaults, here)
+        makers[f"{name}_tables"] = partial(tables_dag, federation, defaults, local_parties)
     if not makers.keys().isdisjoint(others):
-        fault = Fault("name", f"another file has the name {name} too", "rename one")
+        fault = Fault("name", f"another file also has the name {name}", "rename one")
         raise ConfigError("cannot become a DAG", file=path.name, faults=[fault])
     if only in makers:
         makers = {only: makers[only]}
     built = [make() for make in makers.values()]
     for dag in built:
-        leave_out(dag)
+        disable_lineage(dag)
     return built
 
 
 def _faulty(path: Path, others: Mapping[str, DAG], problem: str) -> DAG:
-    """The DAG of a faulty file: it fails at the federation's times, so that its absence shows."""
+    """Return the DAG of a faulty file; it fails on the federation's schedule, to be noticed."""
     names, cron = [path.parent.name if path.name == "federation.yaml" else path.stem], None
     with suppress(ConfigError, AttributeError, TypeError):
         declared = read_yaml(path)
@@ -158,14 +161,14 @@ def _invalid(dag_id: str, problem: str, owner: str, cron: str | None) -> DAG:
     with DAG(
         auto_register=False,
         dag_id=dag_id,
-        description="Its federation file is faulty.",
-        # Indented, so that no line of the file's text ends the block of code.
-        doc_md=f"The federation file is faulty:\n\n{indent(problem, '    ')}\n\n{_AT_HOME}",
+        description="The federation file has faults.",
+        # Indented, so that no text from the file can end the code block.
+        doc_md=f"The federation file has faults:\n\n{indent(problem, '    ')}\n\n{_USE_COMMANDS}",
         schedule=None if cron is None else at(cron),
         catchup=False,
         max_active_runs=1,
         tags=[TAG, "invalid"],
-        # It fails as the federation's own runs do: in red, and to the worker's notifiers.
+        # It fails like the federation's own runs: shown in red, and reported to the notifiers.
         default_args={"owner": owner, **CALLBACKS},
     ) as dag:
         FaultyFileOperator(
@@ -177,43 +180,49 @@ def _invalid(dag_id: str, problem: str, owner: str, cron: str | None) -> DAG:
     return dag
 
 
-def train_dag(federation: Federation, path: Path, here: Sequence[str] | None = None) -> DAG:
-    """The training DAG of a federation.
+def train_dag(
+    federation: Federation, path: Path, local_parties: Sequence[str] | None = None
+) -> DAG:
+    """Return the training DAG of a federation.
 
     Args:
-        federation: What its file says.
-        path: The file, as the label holder's worker finds it.
-        here: The parties of this Airflow; all when absent.
+        federation: The parsed federation file.
+        path: Path of the file on the label holder's worker.
+        local_parties: The parties whose tasks this Airflow runs; all by default.
     """
     schedule = federation.schedule
-    tables = AssetAll(*table_assets(federation, "train", here).values())
+    tables = AssetAll(*table_assets(federation, "train", local_parties).values())
     return _run_dag(
         federation,
         "train",
         path,
-        here,
+        local_parties,
         schedule=_when(schedule.cron, tables if schedule.on_tables else None),
         description=f"{federation.learning.capitalize()} federated training of {federation.name}.",
         params=training_form(federation),
     )
 
 
-def score_dag(federation: Federation, path: Path, here: Sequence[str] | None = None) -> DAG:
-    """The scoring DAG of a federation: on a new champion, on new rows, by cron or by hand.
+def score_dag(
+    federation: Federation, path: Path, local_parties: Sequence[str] | None = None
+) -> DAG:
+    """Return the scoring DAG of a federation: it runs on a new champion, new rows, cron or by hand.
 
     Args:
-        federation: What its file says.
-        path: The file, as the label holder's worker finds it.
-        here: The parties of this Airflow; all when absent.
+        federation: The parsed federation file.
+        path: Path of the file on the label holder's worker.
+        local_parties: The parties whose tasks this Airflow runs; all by default.
     """
     assets: Any = asset(federation, "champion")
     if federation.schedule.on_tables:
-        assets = AssetAny(assets, AssetAll(*table_assets(federation, "score", here).values()))
+        assets = AssetAny(
+            assets, AssetAll(*table_assets(federation, "score", local_parties).values())
+        )
     return _run_dag(
         federation,
         "score",
         path,
-        here,
+        local_parties,
         schedule=_when(federation.scoring.cron, assets),
         description=f"Scores new rows with the champion of {federation.name}.",
         params=scoring_form(),
@@ -224,7 +233,7 @@ class _RunDag(DAG):
     def test(self, *args: Any, **kwargs: Any) -> Any:
         """Run once without a scheduler, as `airflow dags test` does, and without a deadline.
 
-        Airflow 3.3 looks for a deadline by an ID that it has from the scheduler alone.
+        Airflow 3.3 looks up the deadline by an id that only the scheduler sets.
         """
         self.deadline = None
         return super().test(*args, **kwargs)
@@ -234,35 +243,40 @@ def _run_dag(
     federation: Federation,
     purpose: Purpose,
     path: Path,
-    here: Sequence[str] | None,
+    local_parties: Sequence[str] | None,
     *,
     schedule: Any,
     description: str,
     params: dict[str, Any],
 ) -> DAG:
-    joins = here is not None and federation.label_holder not in here
+    joins = local_parties is not None and federation.label_holder not in local_parties
     with _RunDag(
         auto_register=False,
         dag_id=f"{federation.name}_{purpose}",
         description=description,
-        doc_md=documentation(federation, purpose, here),
-        # Runs that are joined are started by another DAG, and the form is the label holder's.
+        doc_md=documentation(federation, purpose, local_parties),
+        # Joined runs are started by another DAG, with the label holder's form.
         schedule=None if joins else schedule,
         catchup=False,
         max_active_runs=1,
-        # In horizontal learning the tasks of all parties run at the same time.
+        # In horizontal learning the tasks of all parties run concurrently.
         max_active_tasks=max(16, 2 * len(federation.parties)),
-        dagrun_timeout=timeout(federation) + (timedelta() if here is None else MARGIN),
+        dagrun_timeout=timeout(federation) + (timedelta() if local_parties is None else MARGIN),
         deadline=late_alert(),
-        tags=[TAG, purpose, federation.name, *(federation.parties if here is None else here)],
+        tags=[
+            TAG,
+            purpose,
+            federation.name,
+            *(federation.parties if local_parties is None else local_parties),
+        ],
         default_args=task_defaults(federation),
     ) as dag:
-        if here is None:
+        if local_parties is None:
             add_groups(federation, purpose, path)
         else:
-            add_own_groups(federation, purpose, path, here)
-    # Set last: each operator would make four copies of them, a third of the time of a parse. A task
-    # that runs gets the DAG's own.
+            add_own_groups(federation, purpose, path, local_parties)
+    # Set last: otherwise each operator copies them four times, a third of the parse time. A running
+    # task reads the DAG's own.
     dag.params = ParamsDict({} if joins else params)
     return dag
 
@@ -274,23 +288,23 @@ def _when(cron: str | None, assets: Any) -> Any:
 
 
 def federation_dags(place: str | Path | None = None) -> dict[str, DAG]:
-    """The DAGs of federation files, by id; the files are read at every call.
+    """Return the DAGs of federation files by id; reads the files at every call.
 
     Args:
-        place: A federation file or a folder of them; what ``OPBOOST_FEDERATIONS`` names when
-            absent, and no DAG where that is not set. ``OPBOOST_PARTIES`` names the parties whose
-            tasks this Airflow runs: all, where it is not set.
+        place: A federation file or a folder of them; by default the value of
+            ``OPBOOST_FEDERATIONS``, and no DAGs if that is not set. ``OPBOOST_PARTIES`` names the
+            parties whose tasks this Airflow runs; all if it is not set.
     """
     adopt_section()
     place = place or os.environ.get("OPBOOST_FEDERATIONS")
     if not place:
         return {}
     parties = names_in(os.environ.get("OPBOOST_PARTIES"))
-    # All that is made stays: to look through it again and again would be most of a parse.
-    collects = gc.isenabled()
+    # All objects created here survive: garbage collection would take most of the parse time.
+    gc_enabled = gc.isenabled()
     gc.disable()
     try:
         return build_dags(Path(place), parties, get_parsing_context().dag_id)
     finally:
-        if collects:
+        if gc_enabled:
             gc.enable()

@@ -1,4 +1,4 @@
-"""A run's task groups: one for each phase of each party, acyclic among themselves.
+"""Task groups of a run: one per phase and party, without cycles between groups.
 
 Which stages a task runs is declared once, in `pipeline.protocol`.
 """
@@ -20,7 +20,7 @@ from opboost_ops.orchestration.dags.operators import FormOperator, PartyOperator
 from opboost_ops.pipeline.phases import phases
 from opboost_ops.pipeline.protocol import STEPS, Phase
 
-#: Only network faults are raised as retryable; `tasks.execute` fails everything else at once.
+#: Only network failures are retried; `tasks.execute` makes all other failures final.
 _RETRIES = {
     "retries": 3,
     "retry_delay": timedelta(seconds=15),
@@ -29,10 +29,10 @@ _RETRIES = {
     **CALLBACKS,
 }
 
-#: The part of a run's time that one of its tasks may take.
-_OF_RUN = 0.95
+#: Fraction of a run's timeout that one of its tasks may take.
+_TASK_SHARE = 0.95
 
-#: Makes a task before a phase's first one.
+#: Creates a task that precedes a phase's first one.
 Lead = Callable[[], Any]
 
 
@@ -42,20 +42,20 @@ def add_groups(
     path: Path,
     form: Mapping[str, Any] | None = None,
 ) -> None:
-    """Add all tasks of a run to the DAG at hand.
+    """Add all tasks of a run to the current DAG.
 
     Args:
-        federation: What its file says.
-        purpose: What the runs are for.
-        path: The file, as the label holder's worker finds it.
-        form: What stands for the DAG's trigger form; its own when absent.
+        federation: The parsed federation file.
+        purpose: ``train`` or ``score``.
+        path: Path of the file on the label holder's worker.
+        form: Replaces the DAG's trigger form, in a handwritten DAG.
     """
     ends: list[Any] = []
     opened: Any = None
     for phase in phases(federation, purpose):
         chains = []
         for party in phase.parties(federation):
-            lead = opens(federation, purpose, path, form) if opened is None else None
+            lead = open_run_task(federation, purpose, path, form) if opened is None else None
             chains.append(add_group(federation, phase, party, lead))
             for end in [opened] if phase.beside else ends:
                 end >> chains[-1][0]
@@ -64,16 +64,16 @@ def add_groups(
         ends = [*earlier, *(chain[-1] for chain in chains)]
 
 
-def opens(
+def open_run_task(
     federation: Federation, purpose: Purpose, path: Path, form: Mapping[str, Any] | None = None
 ) -> Lead:
-    """The task that opens a run, which comes first.
+    """Return a factory of the task that opens a run, which comes first.
 
     Args:
-        federation: What its file says.
-        purpose: What the runs are for.
-        path: The file, as the label holder's worker finds it.
-        form: What stands for the DAG's trigger form; its own when absent.
+        federation: The parsed federation file.
+        purpose: ``train`` or ``score``.
+        path: Path of the file on the label holder's worker.
+        form: Replaces the DAG's trigger form, in a handwritten DAG.
     """
     operator = PartyOperator if form is None else partial(FormOperator, form=form)
     common = common_of(federation, federation.label_holder)
@@ -88,45 +88,35 @@ def opens(
 
 
 def timeout(federation: Federation) -> timedelta:
-    """How long a run may take."""
+    """Return the timeout of a federation's runs."""
     return timedelta(hours=federation.schedule.timeout_hours)
 
 
 def task_defaults(federation: Federation) -> dict[str, Any]:
-    """Default arguments of a federation's tasks.
+    """Return the default arguments of a federation's tasks.
 
-    A task that hangs ends before its run does, so that the run's note can say which one it was.
+    A hanging task times out before its run does, so that the run's note can name the task.
     """
-    return {**_RETRIES, "execution_timeout": timeout(federation) * _OF_RUN}
+    return {**_RETRIES, "execution_timeout": timeout(federation) * _TASK_SHARE}
 
 
 def common_of(federation: Federation, party: str) -> dict[str, Any]:
-    """Arguments that all tasks of a party share.
-
-    Args:
-        federation: What its file says.
-        party: The party's name.
-    """
+    """Return the operator arguments that all tasks of a party share."""
     return {"owner": party, "queue": federation.parties[party].queue}
 
 
 def asset(federation: Federation, what: str) -> Asset:
-    """The asset of the model in use, or of the scores of new rows.
+    """Return the asset of the champion, or of the scores of new rows.
 
     Args:
-        federation: What its file says.
-        what: ``champion``, of which each promotion emits a new version, or ``scores``.
+        federation: The parsed federation file.
+        what: ``champion``, emitted at each promotion, or ``scores``.
     """
     return Asset(name=f"{federation.name}_{what}", uri=f"x-opboost://{federation.name}/{what}")
 
 
 def party_of(federation: Federation, party: str) -> dict[str, str]:
-    """Arguments that say whose a task is.
-
-    Args:
-        federation: What its file says.
-        party: The party's name.
-    """
+    """Return the task arguments that name a party and its federation."""
     return {"party": party, "federation": federation.name, "label_holder": federation.label_holder}
 
 
@@ -136,13 +126,13 @@ def add_group(
     party: str,
     lead: Lead | None = None,
 ) -> Sequence[Any]:
-    """Add a phase of a party to the DAG at hand.
+    """Add a phase of a party to the current DAG.
 
     Args:
-        federation: What its file says.
+        federation: The parsed federation file.
         phase: The phase.
-        party: Whose.
-        lead: Makes a task before the first one.
+        party: Name of the party.
+        lead: Creates a task that precedes the first one.
 
     Returns:
         The group's tasks, in order.

@@ -1,8 +1,8 @@
-"""Airflow's own notifiers, told in public words what happened on the worker where it happened.
+"""Calls a worker's Airflow notifiers, in public words, for events on that worker.
 
 `OPBOOST_NOTIFIERS` in a worker's environment is ``package.module:name`` of a mapping from events
-to lists of notifiers. It is read inside tasks alone, so a wrong value breaks no DAG file: each
-task of that worker fails with it before it begins.
+to lists of notifiers. Only tasks read it, so an invalid value breaks no DAG file; instead, each
+task of that worker fails at its start.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from airflow.sdk import (  # type: ignore[attr-defined]
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from opboost_ops.errors import ConfigError
-from opboost_ops.orchestration.dags.run_notes import RefusedBudget
+from opboost_ops.orchestration.dags.run_notes import BudgetRefusedError
 
 VARIABLE = "OPBOOST_NOTIFIERS"
 
@@ -32,10 +32,10 @@ Event = Literal[
     "budget_low", "key_expires", "agreement_needed", "schedule_stopped", "run_late",
 ]  # fmt: skip
 
-#: Events by name, in the order in which the documentation has them.
+#: All events, in the order of the documentation.
 EVENTS: tuple[Event, ...] = get_args(Event)
 
-#: A run that takes so much longer than usual is late.
+#: A run is late if it takes this much longer than usual.
 _LATE = timedelta(minutes=15)
 
 _LOG = logging.getLogger("opboost_ops")
@@ -43,15 +43,15 @@ _LOG = logging.getLogger("opboost_ops")
 _REMEDY = "Correct it on this worker, or unset it; then clear the task."
 
 
-class LooksAgain(AirflowException):
-    """Looking for runs failed; nothing was begun by then, so it is tried again, whatever it was."""
+class PollFailedError(AirflowException):
+    """A poll for new runs failed; it started nothing, so Airflow retries after any error."""
 
 
 def notifiers() -> Mapping[str, Sequence[BaseNotifier]]:
-    """The notifiers of this worker by event; none if the variable is not set.
+    """Return this worker's notifiers by event; empty if the variable is not set.
 
     Raises:
-        ConfigError: The variable does not lead to such a mapping.
+        ConfigError: The variable does not name such a mapping.
     """
     value = os.environ.get(VARIABLE, "")
     if not value:
@@ -63,7 +63,7 @@ def notifiers() -> Mapping[str, Sequence[BaseNotifier]]:
     try:
         mapping = getattr(importlib.import_module(module), name)
     except Exception as error:
-        # Its text may show paths, or whatever the module wanted to say.
+        # The error's text may contain paths, or anything that the module raised.
         problem = type(error).__name__
     if problem:
         raise ConfigError(f"{VARIABLE}: {value} cannot be imported ({problem}).", _REMEDY)
@@ -87,19 +87,19 @@ def notifiers() -> Mapping[str, Sequence[BaseNotifier]]:
 
 
 def tell(event: Event, words: Mapping[str, Any]) -> None:
-    """Call this worker's notifiers of an event; one that fails changes nothing but the log.
+    """Call this worker's notifiers of an event; a failing one is logged and otherwise ignored.
 
     Args:
-        event: What happened.
-        words: All that a notifier gets to see, in its context and templates.
+        event: Name of the event.
+        words: Everything that a notifier receives, in its context and templates.
 
     Raises:
-        ConfigError: `OPBOOST_NOTIFIERS` is wrong.
+        ConfigError: `OPBOOST_NOTIFIERS` is invalid.
     """
     for notifier in notifiers().get(event, ()):
         try:
-            # It renders its templates in place: the next event must find them unrendered. And it
-            # is not called as such, since Airflow's log would get its error, perhaps with a secret.
+            # Rendering changes a notifier in place, so each event needs a copy. `notify` instead of
+            # a call, because Airflow's wrapper would log the error, which may contain a secret.
             fresh = copy(notifier)
             context: Any = {**words, "event": event}
             fresh.render_template_fields(context)
@@ -114,28 +114,28 @@ def tell(event: Event, words: Mapping[str, Any]) -> None:
 
 
 def on_failure(context: Mapping[str, Any]) -> None:
-    """Tell of a task that has failed for good. Airflow calls it.
+    """Notify of a task that has finally failed. Called by Airflow.
 
     Args:
-        context: Airflow's; of its exception only words of ours are passed on.
+        context: Airflow's task context; only messages of OpBoost's own exceptions are passed on.
     """
     error = context.get("exception")
-    event: Event = "refused_budget" if isinstance(error, RefusedBudget) else "failure"
-    if isinstance(error, AirflowFailException | ConnectionError | LooksAgain):
+    event: Event = "refused_budget" if isinstance(error, BudgetRefusedError) else "failure"
+    if isinstance(error, AirflowFailException | ConnectionError | PollFailedError):
         message = str(error)
     elif error is None:
-        message = "The task's process ended without a message: its log or its worker may say why."
+        message = "The task's process ended without a message; check its log and its worker."
     else:
         message = f"The task failed ({type(error).__name__})."
     _tell(event, context, message, getattr(error, "stage", ""))
 
 
 def registered(context: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
-    """Report the gate's verdict on a new version.
+    """Notify of the gate's decision on a new version.
 
     Args:
-        context: Airflow's.
-        summary: Of the stage that registered it, in this process.
+        context: Airflow's task context.
+        summary: Summary of the stage that registered the version.
     """
     version, why = summary["version"], summary["why"]
     if summary["champion"]:
@@ -146,15 +146,15 @@ def registered(context: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
 
 
 async def on_late(context: Mapping[str, Any]) -> None:
-    """Tell of a run that is under way for longer than usual. Airflow's triggerer calls it.
+    """Notify of a run that takes longer than usual. Called by Airflow's triggerer.
 
     Args:
-        context: The run, as Airflow's REST API shows it, under ``dag_run``.
+        context: The run under ``dag_run``, as in Airflow's REST API.
     """
     from opboost_ops.exchange.manifest import run_id
     from opboost_ops.orchestration.settings import adopt_section
 
-    # Airflow keeps the deadline of a run that has failed, of which people know.
+    # Airflow keeps the deadline of a failed run, which has its own notification.
     if context["dag_run"]["state"] not in ("queued", "running"):
         return
     adopt_section()
@@ -165,77 +165,79 @@ async def on_late(context: Mapping[str, Any]) -> None:
         "dag_id": dag,
         "run_id": run,
         **dict.fromkeys(("party", "stage", "task_id"), ""),
-        "message": f"{dag} takes {_LATE.seconds // 60} minutes longer than its last runs did on "
-        "average: its run's page says on what it waits.",
+        "message": f"{dag} takes {_LATE.seconds // 60} minutes longer than the average of its last "
+        "runs. Its run's page shows what it waits for.",
     }
     await asyncio.to_thread(_try_to_tell, "run_late", words)
 
 
 def late_alert() -> DeadlineAlert:
-    """When a run is late, by the runs before it: no time that anybody must choose, or forgets."""
+    """Return the alert for a late run, relative to earlier runs, so that it needs no setting."""
     usual = DeadlineReference.AVERAGE_RUNTIME(max_runs=10, min_runs=1)
-    # In a triggerer: an executor that takes no callbacks, as Edge, ends the scheduler by one.
+    # Run by the triggerer: with an executor without callbacks, such as Edge, the scheduler crashes.
     return DeadlineAlert(usual, _LATE, AsyncCallback(on_late))
 
 
 def notice(context: Mapping[str, Any], name: str, stage: str = "") -> None:
-    """Tell the party's own people what no summary says.
+    """Notify the party's own staff of an event that no summary contains.
 
     Args:
-        context: Airflow's.
-        name: What a stage noticed; see `pipeline.stage.Outcome.notices`.
-        stage: Which one, in a task that runs several.
+        context: Airflow's task context.
+        name: Name of a stage's notice; see `pipeline.stage.Outcome.notices`.
+        stage: Name of the stage, in a task that runs several.
     """
     event, message = _NOTICES[name]
     _tell(event, context, message, stage)
 
 
-def acted(context: Mapping[str, Any], done: Mapping[str, Any]) -> None:
-    """Tell the party's own people what a person did through Airflow.
+def acted(context: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
+    """Notify the party's own staff of an admin action in Airflow.
 
     Args:
-        context: Airflow's.
-        done: The act's summary.
+        context: Airflow's task context.
+        summary: The action's summary.
     """
-    if done["act"] == "stop":
-        words = f"{done['party']} has stopped taking part; `opboost resume` ends that."
+    if summary["act"] == "stop":
+        words = f"{summary['party']} has stopped taking part; `opboost resume` reverses it."
         _tell("schedule_stopped", context, words)
-    elif done["act"] != "resume":
-        words = f"Model version {done['version']} is the champion: a person decided it."
+    elif summary["act"] != "resume":
+        words = f"Model version {summary['version']} was made champion by a person."
         _tell("champion_changed", context, words)
 
 
-#: For a DAG's default arguments. Task by task, so that each runs on its party's own worker.
+#: Callbacks for default arguments: per task, so that each runs on its party's own worker.
 CALLBACKS = {"on_failure_callback": [on_failure]}
 
 
 _NOTICES: Mapping[str, tuple[Event, str]] = {
     "budget_low": (
         "budget_low",
-        "The next yearly release does not fit a budget: `opboost ledger show SITE` says which.",
+        "The next yearly release would exceed a budget: `opboost ledger show SITE` shows which.",
     ),
     "key_expires": (
         "key_expires",
-        "The party's signing key expires within two weeks: `opboost keys renew` makes another.",
+        "The party's signing key expires within two weeks: renew it with `opboost keys renew`.",
     ),
     "approval_waiting": (
         "approval_waiting",
-        "A release waits for a person's approval: `opboost approve SITE RUN` shows and answers it.",
+        "A release awaits approval: `opboost approve SITE RUN` shows and answers it.",
     ),
     "agreement_needed": (
         "agreement_needed",
-        "A plan was refused that the party has not agreed to, or does not allow: `opboost agree "
-        "SITE FEDERATION` shows what is new, and refused.txt in the run's home folder why.",
+        "A plan was refused because the party has not agreed to it or does not allow it: `opboost "
+        "agree SITE FEDERATION` shows the changes, and refused.txt in the run's home folder the "
+        "reason.",
     ),
     "schedule_stopped": (
         "schedule_stopped",
-        "A run was refused, because the party has stopped taking part: `opboost resume` ends that.",
+        "A run was refused because the party has stopped taking part: `opboost resume` reverses "
+        "it.",
     ),
     "schedule_missed": (
         "schedule_stopped",
-        "A scheduled run was skipped: nothing ran at its time, and it is not made up for.",
+        "A scheduled run was skipped: nothing ran at its time, and missed times are not caught up.",
     ),
-    "drift": ("drift", "Drift was noticed; what drifted is in the run's quality folder at home."),
+    "drift": ("drift", "Drift was detected; see the run's quality folder at the party."),
 }
 
 
@@ -262,11 +264,11 @@ def _try_to_tell(event: Event, words: Mapping[str, Any]) -> None:
     try:
         tell(event, words)
     except ConfigError as error:
-        _LOG.warning("nobody was told of %s: %s", event, error)
+        _LOG.warning("no notifier was called for %s: %s", event, error)
 
 
 def _federation(task: Any, dag_id: str) -> str:
-    # In people's own DAGs its name is in no DAG's id.
+    # The id of a handwritten DAG does not contain the federation's name.
     arguments: Mapping[str, Any] = getattr(task, "op_kwargs", None) or {}
     return str(arguments.get("federation") or dag_id.rpartition("_")[0])
 

@@ -1,4 +1,4 @@
-"""The operators of a federation's DAGs: what a party's task does, its pages, and how it waits."""
+"""Operators of a federation's DAGs: party tasks, links to their pages, and deferred waits."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping
@@ -17,61 +17,61 @@ _LOG = logging.getLogger("opboost_ops")
 #: Where the pages are mounted in Airflow's API server.
 PREFIX = "opboost"
 
-#: After so long without an answer no triggerer has taken a wait.
-_PATIENCE = LIFETIME + timedelta(minutes=2)
+#: If a trigger does not answer within this time, no triggerer has taken it.
+_TRIGGER_TIMEOUT = LIFETIME + timedelta(minutes=2)
 
-#: Airflow resumes a task by this method if its trigger has failed, or nothing came of it in time.
-_NOTHING_CAME = "__fail__"
+#: Airflow's method name for resuming a task whose trigger failed or timed out.
+_TRIGGER_FAILED = "__fail__"
 
 _WOKEN_EARLY = (
-    "Its triggerer woke it with nothing to do; give that one the site, the environment and the "
-    "release of this party's workers."
+    "Its triggerer resumed it with nothing to do. Configure the triggerer with the site, "
+    "environment and release of this party's workers."
 )
 
 
-class StillWaiting(Exception):  # noqa: N818 - no error: it ends a look
-    """A task has nothing to do yet, and gives its slot back.
+class NotReady(Exception):  # noqa: N818 - not an error: it ends a poll
+    """A task's input is not ready, so the task releases its slot.
 
     Args:
-        look: What it waits for; see `sensors.LOOKS`.
-        arguments: Of that look.
-        seconds: Until it looks again, where no triggerer looks for it.
+        condition: Name of the awaited condition in `sensors.CONDITIONS`.
+        arguments: The condition's arguments.
+        seconds: Seconds until the next poll, if no triggerer polls for the task.
     """
 
-    def __init__(self, look: str, arguments: Mapping[str, Any], seconds: float) -> None:
-        self.look = look
+    def __init__(self, condition: str, arguments: Mapping[str, Any], seconds: float) -> None:
+        self.condition = condition
         self.arguments = dict(arguments)
         self.seconds = seconds
-        super().__init__(look)
+        super().__init__(condition)
 
 
 def began(dag_run: Any) -> float:
-    """When a run began here, in seconds since 1970."""
+    """Return when a run began in this Airflow, in seconds since 1970."""
     return float(dag_run.start_date.timestamp())
 
 
 class RunPage(BaseOperatorLink):
-    """The page of the task's run."""
+    """Link to the page of the task's run."""
 
     name = "Run"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002
-        """Its address. Airflow calls it."""
+        """Return the page's address. Called by Airflow."""
         return _page("run", dag=ti_key.dag_id, run=ti_key.run_id)
 
 
 class LedgerPage(BaseOperatorLink):
-    """The ledger of the task's party."""
+    """Link to the ledger of the task's party."""
 
     name = "Ledger"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002
-        """Its address. Airflow calls it."""
+        """Return the page's address. Called by Airflow."""
         return _page("ledger", party=operator.owner)
 
 
 def _page(name: str, **query: str) -> str:
-    # The path alone: a worker need not know by which host people reach Airflow.
+    # Path only: a worker need not know the host by which users reach Airflow.
     path = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
     return f"{path}/{PREFIX}/{name}?{urlencode(query)}"
 
@@ -79,16 +79,16 @@ def _page(name: str, **query: str) -> str:
 class PartyOperator(BaseOperator):
     """A task of one party, on its own queue.
 
-    While it waits, for a person's answer or for another Airflow, it holds no slot. Where Airflow's
-    triggers go by queues, the party's own triggerer looks for it; elsewhere, and where no triggerer
-    has taken it, the task is started for each look.
+    While the task awaits an approval or another Airflow, it occupies no slot. If Airflow assigns
+    triggers by queue, the party's own triggerer polls for it. Otherwise, or if no triggerer takes
+    the trigger, Airflow reschedules the task for each poll.
 
-    None of its fields is a template: its arguments hold text of federation files and faults.
+    No field is a template, because the arguments hold text from federation files and faults.
 
     Args:
-        python_callable: What it does; returns what the task leaves in XCom.
-        op_kwargs: Its arguments.
-        **others: An operator's.
+        python_callable: The task's function; its result is pushed to XCom.
+        op_kwargs: The function's arguments.
+        **others: Arguments of `BaseOperator`.
     """
 
     operator_extra_links: Collection[BaseOperatorLink] = (RunPage(), LedgerPage())
@@ -105,66 +105,65 @@ class PartyOperator(BaseOperator):
         self.op_kwargs = dict(op_kwargs or {})
 
     def execute(self, context: Context) -> Any:
-        """Do it, or wait. Airflow calls it.
-
-        Args:
-            context: Airflow's.
-        """
+        """Run the task, or defer it. Called by Airflow."""
         return self._do(context)
 
     def awake(self, context: Context, event: Any = None) -> Any:
-        """Do it after a triggerer's look. Airflow calls it.
+        """Run the task after its trigger fired. Called by Airflow.
 
         Args:
-            context: Airflow's.
-            event: What the trigger left. It decides nothing but how the task waits, if it must.
+            context: Airflow's task context.
+            event: The trigger's event. It only decides how the task polls, if it must wait again.
         """
         return self._do(context, _WOKEN_EARLY if event == WOKEN else "")
 
     def resume_execution(
         self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context
     ) -> Any:
-        """Go on after a wait, also if no triggerer has taken it. Airflow calls it.
+        """Resume after a wait, even if no triggerer took the trigger. Called by Airflow.
 
         Args:
-            next_method: The method by which the wait was to end.
-            next_kwargs: Its arguments.
-            context: Airflow's.
+            next_method: Name of the method to resume with.
+            next_kwargs: The method's arguments.
+            context: Airflow's task context.
         """
-        if next_method != _NOTHING_CAME:
+        if next_method != _TRIGGER_FAILED:
             return super().resume_execution(next_method, next_kwargs, context)
-        start = f"Start one beside its workers: airflow triggerer --queues {self.queue}"
-        return self._do(context, f"No triggerer looked for it. {start}")
+        start = f"Start one next to its workers: airflow triggerer --queues {self.queue}"
+        return self._do(context, f"No triggerer polled for it. {start}")
 
-    def _do(self, context: Context, alone: str = "") -> Any:
+    def _do(self, context: Context, no_trigger_because: str = "") -> Any:
         try:
             return self.python_callable(**self.op_kwargs)
-        except StillWaiting as found:
-            waits = found
-        return self._wait(waits, context, alone)
+        except NotReady as error:
+            # Kept past the except block, in which Python deletes the name.
+            not_ready = error
+        return self._wait(not_ready, context, no_trigger_because)
 
-    def _wait(self, waits: StillWaiting, context: Context, alone: str) -> None:
+    def _wait(self, not_ready: NotReady, context: Context, no_trigger_because: str) -> None:
         queues = conf.getboolean("triggerer", "queues_enabled", fallback=False)
-        # A task that was started for a look before goes on so: no triggerer had taken it.
-        if queues and not alone and not context.get("task_reschedule_count"):
-            trigger = StoreTrigger(waits.look, waits.arguments, began(context["dag_run"]))
-            self.defer(trigger=trigger, method_name="awake", timeout=_PATIENCE)
-        if alone and queues:
-            _LOG.warning("This task checks by itself from now on. %s", alone)
-        again = datetime.now(UTC) + timedelta(seconds=waits.seconds)
-        raise AirflowRescheduleException(again)  # type: ignore[no-untyped-call]
+        # A task that was rescheduled before is rescheduled again: no triggerer had taken it.
+        if queues and not no_trigger_because and not context.get("task_reschedule_count"):
+            trigger = StoreTrigger(
+                not_ready.condition, not_ready.arguments, began(context["dag_run"])
+            )
+            self.defer(trigger=trigger, method_name="awake", timeout=_TRIGGER_TIMEOUT)
+        if no_trigger_because and queues:
+            _LOG.warning("This task polls by itself from now on. %s", no_trigger_because)
+        next_poll = datetime.now(UTC) + timedelta(seconds=not_ready.seconds)
+        raise AirflowRescheduleException(next_poll)  # type: ignore[no-untyped-call]
 
 
 class StoreSensor(PartyOperator):
-    """A task that waits for what comes from another Airflow."""
+    """A task that waits for artifacts from another Airflow."""
 
 
 class FormOperator(PartyOperator):
-    """The task that opens a run from a form written in the DAG's code, whose values are templates.
+    """The task that opens a run from a form in a handwritten DAG, whose values are templates.
 
     Args:
-        form: The fields, by name.
-        **others: A `PartyOperator`'s.
+        form: The form's values, by field.
+        **others: Arguments of `PartyOperator`.
     """
 
     template_fields = ("form",)
@@ -173,12 +172,12 @@ class FormOperator(PartyOperator):
         super().__init__(**others)
         self.form = dict(form)
 
-    def _do(self, context: Context, alone: str = "") -> Any:
+    def _do(self, context: Context, no_trigger_because: str = "") -> Any:
         self.op_kwargs = {**self.op_kwargs, "form": self.form}
-        return super()._do(context, alone)
+        return super()._do(context, no_trigger_because)
 
 
 class FaultyFileOperator(PartyOperator):
-    """The one task of a faulty federation file: it belongs to no party and has no page."""
+    """The single task of a faulty federation file; it belongs to no party and has no page."""
 
     operator_extra_links = ()

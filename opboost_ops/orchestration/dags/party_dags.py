@@ -1,4 +1,4 @@
-"""DAGs of an Airflow that runs some of the parties; they meet the others' at the store."""
+"""DAGs of an Airflow that runs the tasks of some parties; the store connects it to the others."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,13 @@ from airflow.sdk import DAG, TaskGroup
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.orchestration.dags import sensors
 from opboost_ops.orchestration.dags.documentation import JOINS, OWN_AIRFLOW
-from opboost_ops.orchestration.dags.groups import Lead, add_group, common_of, opens, party_of
+from opboost_ops.orchestration.dags.groups import (
+    Lead,
+    add_group,
+    common_of,
+    open_run_task,
+    party_of,
+)
 from opboost_ops.orchestration.dags.operators import PartyOperator, StoreSensor
 from opboost_ops.orchestration.pages.airflow import TAG
 from opboost_ops.pipeline.phases import phases, stages_of
@@ -19,39 +25,41 @@ from opboost_ops.pipeline.protocol import Phase
 
 
 def names_in(value: str | None) -> tuple[str, ...] | None:
-    """The parties of this Airflow.
+    """Parse ``OPBOOST_PARTIES``, the parties whose tasks this Airflow runs.
 
     Args:
-        value: Of `OPBOOST_PARTIES`: names, comma separated.
+        value: Comma-separated names.
 
     Returns:
-        Their names; None for all, where the variable is not set or empty.
+        The names; None for all parties, if the variable is empty or not set.
     """
     if value is None or not value.strip():
         return None
     return tuple(name.strip() for name in value.split(",") if name.strip())
 
 
-def here_of(federation: Federation, parties: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Which of a federation's parties are in this Airflow.
+def local_parties_of(
+    federation: Federation, parties: Sequence[str] | None
+) -> tuple[str, ...] | None:
+    """Return a federation's parties whose tasks this Airflow runs.
 
     Args:
-        federation: What its file says.
-        parties: Those of this Airflow; all when absent.
+        federation: The parsed federation file.
+        parties: The parties of this Airflow, over all federations; None for all.
 
     Returns:
-        Their names, perhaps none; None for all.
+        Their names, possibly none; None for all.
     """
     if parties is None or set(federation.parties) <= set(parties):
         return None
     return tuple(name for name in federation.parties if name in parties)
 
 
-#: Between the end of waiting, which says what did not come, and the end of the run, which does not.
+#: Time between a sensor's timeout, whose error names the missing input, and the run's own timeout.
 MARGIN = timedelta(minutes=15)
 
-#: What only looks does no harm when it is tried again.
-_AGAIN: dict[str, Any] = {
+#: Polling has no side effects, so retries are harmless.
+_RETRY_OFTEN: dict[str, Any] = {
     "retries": 10,
     "retry_delay": timedelta(minutes=1),
     "retry_exponential_backoff": 0,
@@ -64,15 +72,15 @@ def add_own_groups(
     federation: Federation,
     purpose: Purpose,
     path: Path,
-    here: Sequence[str],
+    local_parties: Sequence[str],
 ) -> None:
-    """Add to the DAG at hand the tasks of a run that are this Airflow's.
+    """Add this Airflow's tasks of a run to the current DAG.
 
     Args:
-        federation: What its file says.
-        purpose: What the runs are for.
-        path: The file, as the label holder's worker finds it.
-        here: The parties of this Airflow.
+        federation: The parsed federation file.
+        purpose: ``train`` or ``score``.
+        path: Path of the file on the label holder's worker.
+        local_parties: The parties of this Airflow.
     """
     holder = federation.label_holder
     ends: dict[str, Any] = {}
@@ -80,15 +88,15 @@ def add_own_groups(
     for phase in phases(federation, purpose):
         before = dict(ends)
         senders = phase.senders(federation)
-        absent = [name for name in senders if name not in here]
-        for party in [name for name in phase.parties(federation) if name in here]:
-            lead = _waits(federation, purpose, phase, party, absent) if absent else None
+        absent = [name for name in senders if name not in local_parties]
+        for party in [name for name in phase.parties(federation) if name in local_parties]:
+            lead = _wait_task(federation, purpose, phase, party, absent) if absent else None
             if party == holder and opened is None:
-                lead = opens(federation, purpose, path)
-            elif party not in before and holder in here:
+                lead = open_run_task(federation, purpose, path)
+            elif party not in before and holder in local_parties:
                 before[party] = opened
             elif party not in before:
-                before[party] = _joins(federation, purpose, party)
+                before[party] = _join_task(federation, purpose, party)
             chain = add_group(federation, phase, party, lead)
             for name in dict.fromkeys((party, *senders)):
                 if name in before:
@@ -97,33 +105,35 @@ def add_own_groups(
             opened = opened or chain[0]
 
 
-def join_dag(federation: Federation, here: Sequence[str], defaults: Mapping[str, Any]) -> DAG:
-    """The DAG that starts this Airflow's tasks of each run that the label holder opens.
+def join_dag(
+    federation: Federation, local_parties: Sequence[str], defaults: Mapping[str, Any]
+) -> DAG:
+    """Return the DAG that starts this Airflow's tasks of each run that the label holder opens.
 
     Args:
-        federation: What its file says.
-        here: The parties of this Airflow; the label holder is not among them.
+        federation: The parsed federation file.
+        local_parties: The parties of this Airflow, without the label holder.
         defaults: Default arguments of its task.
     """
     holder, name = federation.label_holder, federation.name
-    # The others here verify the plan when they join.
-    party = here[0]
+    # One party polls for all; the others verify the plan when they join.
+    party = local_parties[0]
     with DAG(
         auto_register=False,
         dag_id=f"{name}_join",
         description=f"Joins the runs of {name} that {holder} opens in another Airflow.",
         doc_md=(
-            f"Looks in the store for a plan that {holder} has signed and in which {party} has no "
-            f"part yet, starts `{name}_train` or `{name}_score` here with a run ID that names the "
-            "run, and then looks for the next plan. While this DAG is paused, no run is joined."
+            f"Polls the store for a plan that {holder} has signed and that {party} has not joined "
+            f"yet, starts `{name}_train` or `{name}_score` here with a run id that names the run, "
+            "and then polls for the next plan. While this DAG is paused, no run is joined."
         ),
         schedule="@continuous",
         start_date=_START,
         catchup=False,
         max_active_runs=1,
-        tags=[TAG, "join", name, *here],
-        # Nothing was begun when a look fails, so it is tried again, but not at once.
-        default_args={**defaults, **_AGAIN},
+        tags=[TAG, "join", name, *local_parties],
+        # A failed poll has started nothing, so it is retried after a delay.
+        default_args={**defaults, **_RETRY_OFTEN},
     ) as dag:
         StoreSensor(
             task_id="look_for_runs",
@@ -138,18 +148,12 @@ def join_dag(federation: Federation, here: Sequence[str], defaults: Mapping[str,
     return dag
 
 
-def takes_part(federation: Federation, purpose: Purpose, here: Sequence[str]) -> bool:
-    """True if any party of this Airflow has something to do in a run.
-
-    Args:
-        federation: What its file says.
-        purpose: What the run is for.
-        here: The parties of this Airflow.
-    """
-    return any(stages_of(federation, purpose, party) for party in here)
+def takes_part(federation: Federation, purpose: Purpose, local_parties: Sequence[str]) -> bool:
+    """True if a party of this Airflow has tasks in such a run."""
+    return any(stages_of(federation, purpose, party) for party in local_parties)
 
 
-def _joins(federation: Federation, purpose: Purpose, party: str) -> Any:
+def _join_task(federation: Federation, purpose: Purpose, party: str) -> Any:
     title, tooltip = JOINS
     with TaskGroup(f"{party}_open", group_display_name=f"{party}: {title}", tooltip=tooltip):
         common = common_of(federation, party)
@@ -162,7 +166,7 @@ def _joins(federation: Federation, purpose: Purpose, party: str) -> Any:
         )
 
 
-def _waits(
+def _wait_task(
     federation: Federation, purpose: Purpose, phase: Phase, party: str, absent: Sequence[str]
 ) -> Lead:
     about = absent if party == federation.label_holder else [party]
@@ -178,6 +182,6 @@ def _waits(
             "wanted": [f"{kind}/{name}" for name in about for kind in phase.awaits],
             "hours": federation.schedule.timeout_hours,
         },
-        **_AGAIN,
+        **_RETRY_OFTEN,
         **common_of(federation, party),
     )

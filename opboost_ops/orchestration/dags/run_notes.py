@@ -1,12 +1,12 @@
-"""Why a run has failed, or has no new champion, in its note on the run's page.
+"""Writes a note on a run's page: why it failed, or why it has no new champion.
 
-Airflow shows a note beside the run's state, where people look first. The scheduler writes it, as
-it alone knows all: what failed tasks have left in XCom, and which tasks no worker has taken.
-Airflow ends a run whose time is over, or fails a task that has waited in its queue for `[scheduler]
-task_queued_timeout`, several times over; either way nothing else says that a worker is absent.
+Airflow shows a note next to the run's state, where users look first. The scheduler writes it, since
+only it knows both what failed tasks pushed to XCom and which tasks no worker took. Airflow ends
+a run at its timeout, or fails a task that was queued for several times `[scheduler]
+task_queued_timeout`; in either case nothing else reports the absent worker.
 
-Airflow prints every exception with its traceback, which says nothing to who runs a federation: all
-frames are Airflow's and this software's own. What a task of ours raises is told by its lines.
+Airflow prints every exception with a traceback, which is useless to operators: all frames are in
+Airflow and this software. Failures of OpBoost tasks are therefore logged as plain lines.
 """
 
 import json
@@ -26,11 +26,11 @@ from opboost_ops.orchestration.pages.airflow import (
     FAILURE,
     TAG,
     failure_in,
-    failures_left,
+    failures_query,
     place_of,
 )
 
-#: Most bytes that a task may leave in XCom.
+#: Maximum bytes that a task may push to XCom.
 XCOM_LIMIT = 2048
 
 _WIDTH = 100
@@ -40,26 +40,26 @@ _LOG = logging.getLogger("opboost_ops")
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-#: The DAG by which people act has it besides.
+#: Additional tag of the DAG for admin actions.
 ADMIN_TAG = "admin"
 
-#: Most letters of a note that Airflow keeps.
+#: Airflow's maximum length of a note, in characters.
 _LONGEST = 1000
 
-#: How the note of a failed run begins; one of a person's own stays.
+#: Beginnings of the note on a failed run; notes that people wrote are kept.
 _FAILED, _ABSENT = "**", "No worker took "
 
-#: How the note of a run begins whose model the gate rejected.
+#: Beginning of the note on a run whose model the gate rejected.
 _REJECTED = "The gate rejected "
 
 
-class Failed(AirflowFailException):
-    """A task failed for good, and says what to do.
+class TaskFailedError(AirflowFailException):
+    """A task failed for good; the message says how to fix it.
 
     Args:
         problem: What happened, and where.
-        remedy: What to do about it.
-        stage: Which of its stages failed, in a task that runs stages.
+        remedy: How to fix it.
+        stage: Name of the failed stage, in a task that runs stages.
     """
 
     def __init__(self, problem: str, remedy: str = "", stage: str = "") -> None:
@@ -69,16 +69,16 @@ class Failed(AirflowFailException):
         super().__init__(f"{problem} {remedy}".strip())
 
 
-class RefusedBudget(Failed):
-    """A task failed because a party's own budget refuses the release."""
+class BudgetRefusedError(TaskFailedError):
+    """A task failed because a party's own budget does not allow the release."""
 
 
 class NetworkError(ConnectionError):
-    """The network failed a task, which is tried again.
+    """The network failed during a task, which Airflow retries.
 
     Args:
         words: What happened.
-        stage: Which of its stages failed, in a task that runs stages.
+        stage: Name of the failed stage, in a task that runs stages.
     """
 
     def __init__(self, words: str, stage: str = "") -> None:
@@ -86,12 +86,8 @@ class NetworkError(ConnectionError):
         super().__init__(words)
 
 
-def plainly(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A task's function that tells its failure before it fails.
-
-    Args:
-        function: What the task does.
-    """
+def log_failure(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Decorate a task's function to log its failure as plain lines and note it in XCom."""
 
     @wraps(function)
     def task(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -111,28 +107,28 @@ def _log_failure(error: AirflowFailException) -> None:
     for line in lines(f"{stage}: {problem}" if stage else problem, remedy):
         _LOG.error(line)
     _without_traceback()
-    left = {
-        "refused": isinstance(error, RefusedBudget),
+    record = {
+        "refused": isinstance(error, BudgetRefusedError),
         "problem": problem,
         "remedy": remedy,
         "stage": stage,
     }
-    if len(json.dumps(left).encode()) > XCOM_LIMIT:
-        # In ASCII a letter may take six bytes.
-        left |= {"problem": f"{problem[:245]}… (all of it is in the log)", "remedy": remedy[:60]}
+    if len(json.dumps(record).encode()) > XCOM_LIMIT:
+        # A character may take six bytes as ASCII.
+        record |= {"problem": f"{problem[:245]}… (all of it is in the log)", "remedy": remedy[:60]}
     try:
-        get_current_context()["ti"].xcom_push(FAILURE, left)
-    except Exception as unsaid:
-        # The task fails with its own message, not with this one.
-        _LOG.warning("the failure could not be noted for the pages (%s)", type(unsaid).__name__)
+        get_current_context()["ti"].xcom_push(FAILURE, record)
+    except Exception as push_error:
+        # The task must fail with its own message, not with this one.
+        _LOG.warning("the failure could not be noted for the pages (%s)", type(push_error).__name__)
 
 
 def lines(problem: str, remedy: str) -> list[str]:
-    """A failure as lines that a log shows whole.
+    """Wrap a failure into lines that a log shows in full.
 
     Args:
         problem: What happened, and where.
-        remedy: What to do about it.
+        remedy: How to fix it.
     """
     wrapped = []
     for text in (*problem.splitlines(), remedy):
@@ -141,7 +137,7 @@ def lines(problem: str, remedy: str) -> list[str]:
 
 
 def _without_traceback() -> None:
-    """Let Airflow's log of this process print our failures without a traceback."""
+    """Make Airflow's log of this process print our failures without a traceback."""
     import structlog
 
     processors = structlog.get_config()["processors"]
@@ -154,21 +150,21 @@ def _plain_text(logger: Any, method: str, event: Any) -> Any:  # noqa: ARG001
     error = sys.exc_info()[1] if info is True else info
     if isinstance(error, AirflowFailException):
         del event["exc_info"]
-        event["event"] = "The task has failed; the lines above say why, and what to do."
+        event["event"] = "The task has failed; the lines above give the reason and the fix."
     return event
 
 
 def by_hand(msg: str) -> bool:
-    """True if a person has set a run's state: Airflow's API server then calls listeners, too.
+    """True if a person set a run's state, for which Airflow's API server calls listeners as well.
 
     Args:
-        msg: What Airflow says of the change.
+        msg: Airflow's message about the change.
     """
     return "manually set" in msg
 
 
 def our_session(dag_run: Any) -> Any:
-    """The scheduler's session, where a run is one of ours; None otherwise.
+    """Return the scheduler's session if a run belongs to a federation, else None.
 
     Args:
         dag_run: The scheduler's run, in its session.
@@ -182,23 +178,23 @@ def our_session(dag_run: Any) -> Any:
 
 
 def absent_worker_lines(waited: Mapping[str, Sequence[str]]) -> list[str]:
-    """A line for each queue whose worker is absent.
+    """Return a line per queue whose worker is absent.
 
     Args:
-        waited: Ids of the tasks that nobody took, by queue.
+        waited: Ids of the tasks that no worker took, by queue.
     """
     return [
         f"{_ABSENT}{', '.join(sorted(tasks))} from the queue {queue}. Start the worker of "
-        f"that queue, or see why it does not reach the broker; then run again."
+        f"that queue, or find out why it cannot reach the broker; then run again."
         for queue, tasks in sorted(waited.items())
     ]
 
 
 def failure_lines(failures: Sequence[tuple[str, Any]]) -> list[str]:
-    """A line for each task that has failed.
+    """Return a line per failed task.
 
     Args:
-        failures: Id of a task, and what it has left in XCom.
+        failures: Id of each task, and the value that it pushed to XCom.
     """
     lines = []
     for task, value in failures:
@@ -213,8 +209,8 @@ def failure_lines(failures: Sequence[tuple[str, Any]]) -> list[str]:
 
 
 def _without_markdown(text: str) -> str:
-    """Text in which Markdown finds no link, picture or HTML."""
-    # Airflow's makes links of bare addresses, too: a word joiner, which nobody sees, divides them.
+    """Escape text so that Markdown renders no link, picture or HTML."""
+    # Airflow also links bare addresses: an invisible word joiner breaks them.
     addresses = r"(?<=:)(?=//)|(?<=www)(?=\.)|(?<=\w)(?=@)"
     divided = re.sub(addresses, "\u2060", text, flags=re.IGNORECASE)
     return re.sub(r"([\\\[\]<>])", r"\\\1", divided)
@@ -222,7 +218,7 @@ def _without_markdown(text: str) -> str:
 
 @hookimpl
 def on_dag_run_running(dag_run: Any) -> None:
-    """Remove our note on an earlier failure from a run that was cleared.
+    """Remove our note on an earlier failure when a run is cleared.
 
     Args:
         dag_run: The scheduler's run, in its session.
@@ -237,11 +233,11 @@ def on_dag_run_running(dag_run: Any) -> None:
 
 @hookimpl
 def on_dag_run_success(dag_run: Any, msg: str) -> None:
-    """Leave a note where the gate rejected the run's model.
+    """Leave a note if the gate rejected the run's model.
 
     Args:
         dag_run: The scheduler's run, in its session.
-        msg: What Airflow says of its end.
+        msg: Airflow's message about the run's end.
     """
     session = our_session(dag_run)
     if session is None or by_hand(msg):
@@ -250,7 +246,7 @@ def on_dag_run_success(dag_run: Any, msg: str) -> None:
 
     from opboost_ops.orchestration.pages.airflow_tables import TaskInstance
 
-    # The gate's verdict is public: the announcement is an entry of the ledger towards everybody.
+    # The decision is public: announcing it is a ledger entry whose receiver is everyone.
     states = select(TaskInstance.task_id, TaskInstance.state).where(
         TaskInstance.dag_id == dag_run.dag_id, TaskInstance.run_id == dag_run.run_id
     )
@@ -264,14 +260,14 @@ def on_dag_run_success(dag_run: Any, msg: str) -> None:
 
 @hookimpl
 def on_dag_run_failed(dag_run: Any, msg: str) -> None:
-    """Leave a note that says why a run has failed.
+    """Leave a note that says why a run failed.
 
     Args:
         dag_run: The scheduler's run, in its session.
-        msg: What Airflow says of its end.
+        msg: Airflow's message about the run's end.
     """
     session = our_session(dag_run)
-    # Tasks that a person took out of their queue were not waiting for a worker.
+    # Tasks that a person removed from the queue were not waiting for a worker.
     if session is None or by_hand(msg):
         return
     from sqlalchemy import select
@@ -288,14 +284,14 @@ def on_dag_run_failed(dag_run: Any, msg: str) -> None:
         select(TaskInstance.queue, TaskInstance.task_id)
         .where(TaskInstance.dag_id == this[0], TaskInstance.run_id == this[1])
         .where(
-            # At its first try, or at a later one whose worker has died since.
+            # Queued for the first time, or again after its worker died.
             TaskInstance.queued_dttm.is_not(None),
             TaskInstance.pid.is_(None) | (TaskInstance.queued_dttm > TaskInstance.start_date),
         )
     )
     with session.no_autoflush:
         ended = set(session.scalars(failed))
-        left = session.execute(failures_left(*this))
+        left = session.execute(failures_query(*this))
         failures = failure_lines([(task, value) for task, value in left if task in ended])
         waited: dict[str, list[str]] = {}
         for queue, task in session.execute(never_taken):

@@ -1,6 +1,6 @@
-"""Tasks that join a run opened in another Airflow, and wait for what comes from there.
+"""Tasks that join a run opened in another Airflow, and wait for artifacts from there.
 
-They look at the store for some seconds and then give their slot back; see `operators`.
+A task polls the store for some seconds and then releases its slot; see `operators`.
 """
 
 import logging
@@ -13,36 +13,37 @@ from airflow.sdk.exceptions import AirflowFailException, DagRunTriggerException
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.exchange.manifest import JOINED, joined_run
-from opboost_ops.orchestration.dags.notifications import LooksAgain
-from opboost_ops.orchestration.dags.operators import StillWaiting, began
-from opboost_ops.orchestration.dags.run_notes import Failed, plainly
+from opboost_ops.orchestration.dags.notifications import PollFailedError
+from opboost_ops.orchestration.dags.operators import NotReady, began
+from opboost_ops.orchestration.dags.run_notes import TaskFailedError, log_failure
 from opboost_ops.orchestration.dags.tasks import execute
 from opboost_ops.orchestration.deployment import capacity
 
 _LOG = logging.getLogger("opboost_ops")
 
-#: Seconds that a look lasts while the run is young, between two glances, and of a run's youth.
-_LOOK, _STEP, _YOUNG = 10.0, 1.0, 600.0
+#: Seconds per poll while a run is new, poll interval, and age below which a run is new.
+_POLL_SECONDS, _POLL_INTERVAL, _NEW_RUN_AGE = 10.0, 1.0, 600.0
 
-#: Seconds between two looks: a part of the run's age, within these bounds. If less, Airflow's
-#: scheduler might not have noticed the end of the one when it starts the other, and would kill it.
-_PART, _SHORTEST, _LONGEST = 1 / 20, 15.0, 60.0
+#: Pause between two polls, as a fraction of the run's age within bounds in seconds. If the pause
+#: were shorter, Airflow's scheduler might start the next try before it noticed the end of the last
+#: one, and kill it.
+_AGE_FRACTION, _MIN_PAUSE, _MAX_PAUSE = 1 / 20, 15.0, 60.0
 
 
 def runs_to_join(
     counts: Any, party: str, federation: str, label_holder: str, hours: float
 ) -> list[dict[str, str]]:
-    """Runs that the label holder has opened and that are to be joined here.
+    """Return the runs that the label holder has opened and this Airflow has not joined.
 
     Args:
-        counts: Counts Airflow's runs, as a task instance does.
-        party: Who looks: one of this Airflow.
+        counts: An object that counts Airflow's runs, such as a task instance.
+        party: A party of this Airflow.
         federation: Name of the federation.
-        label_holder: Who opens the runs.
-        hours: After so many a run is over.
+        label_holder: The party that opens the runs.
+        hours: Age after which a run is over.
 
     Returns:
-        For each which DAG is to be started, and under which run id.
+        Per run, the ``dag`` to start and the ``run`` id to start it with.
     """
     from opboost_ops.pipeline.party import invitations
 
@@ -50,7 +51,7 @@ def runs_to_join(
     for opened in invitations.to_join(party, federation, label_holder, hours * 3600):
         assert opened.plan is not None
         dag, run = f"{federation}_{opened.plan.purpose}", f"{JOINED}{opened.run}"
-        # One that was started, but has not come to its first task, is known to Airflow alone.
+        # Only Airflow knows of a run that was started but has not reached its first task.
         if not counts.get_dr_count(dag_id=dag, run_ids=[run]):
             joinable.append({"dag": dag, "run": run})
     return joinable
@@ -68,22 +69,22 @@ def arrived(
     run: str,
     started: float,
 ) -> bool:
-    """True if all artifacts have come that are made in another Airflow.
+    """True if all artifacts from another Airflow have arrived.
 
     Args:
-        counts: Counts Airflow's tasks, as a task instance does.
-        party: Who needs them.
+        counts: An object that counts Airflow's tasks, such as a task instance.
+        party: The party that needs them.
         federation: Name of the federation.
-        label_holder: Who opened the run.
-        purpose: What the run is for.
+        label_holder: The party that opened the run.
+        purpose: ``train`` or ``score``.
         wanted: Places in the run, as ``<kind>/<party>``.
-        hours: How old the run may become here.
-        dag: Airflow's id of the DAG here.
-        run: Airflow's id of its run.
-        started: When it began here, in seconds since 1970.
+        hours: Maximum age of the run in this Airflow.
+        dag: Airflow's id of the DAG.
+        run: Airflow's id of the run.
+        started: When the run began in this Airflow, in seconds since 1970.
 
     Raises:
-        ArtifactError: They will never come.
+        ArtifactError: The artifacts will never arrive.
     """
     from opboost_ops.errors import ArtifactError
     from opboost_ops.exchange.manifest import run_id
@@ -94,29 +95,29 @@ def arrived(
     absent = invitations.missing(party, this, wanted)
     if not absent:
         return True
-    # A run that has failed for one party has failed for all. (With Airflow's own fail_fast the
-    # tasks that come last are skipped, and the whole run counts as a success.)
+    # A run that failed for one party has failed for all. (With Airflow's fail_fast, the last tasks
+    # are skipped and the whole run counts as a success.)
     if counts.get_ti_count(dag_id=dag, run_ids=[run], states=["failed"]):
         raise ArtifactError(
-            f"Another task of run {this.run} has failed here: {party} waits no longer for "
+            f"Another task of run {this.run} failed here, so {party} no longer waits for "
             f"{_artifact_names(absent, label_holder)}.",
-            "Clear the failed tasks of this run, or begin a new run.",
+            "Clear the failed tasks of this run, or start a new run.",
         )
     newer = None
     if party != label_holder:
         newer = invitations.newer(party, this, purpose, hours * 3600)
     if newer is not None:
         raise ArtifactError(
-            f"{label_holder} has opened run {newer} since, so run {this.run} is over: "
-            f"{party} waits no longer for {_artifact_names(absent, label_holder)}.",
-            "The new run is joined by itself.",
+            f"{label_holder} has since opened run {newer}, which ends run {this.run}: "
+            f"{party} no longer waits for {_artifact_names(absent, label_holder)}.",
+            "The new run is joined automatically.",
         )
     if time.time() - started > hours * 3600:
         raise ArtifactError(
-            f"{party} has waited for {_artifact_names(absent, label_holder)}; in the "
-            f"{hours:g} hours of run {this.run} nothing came.",
-            "Ask that party to look at its own Airflow. When it runs again, begin a new run; "
-            "nothing of this one was accepted in part.",
+            f"{party} has waited for {_artifact_names(absent, label_holder)}, which did not "
+            f"arrive within the {hours:g} hours of run {this.run}.",
+            "Ask that party to check its own Airflow. When it works again, start a new run; "
+            "this one was not accepted in part.",
         )
     return False
 
@@ -132,12 +133,12 @@ def _artifact_names(places: Sequence[str], label_holder: str) -> str:
 
 
 def answered(_: Any, party: str, federation: str, run: str) -> bool:
-    """True if a run waits no longer for a person of the party, or nobody has answered in time.
+    """True if a run no longer awaits the party's approval, or the approval has timed out.
 
     Args:
-        party: Whose person.
+        party: The party that must approve.
         federation: Name of the federation.
-        run: The run's id.
+        run: Id of the run.
     """
     from opboost_ops.config.loading import site_of
     from opboost_ops.exchange.party_state import open_state
@@ -149,8 +150,8 @@ def answered(_: Any, party: str, federation: str, run: str) -> bool:
     return since is None or is_over(since)
 
 
-#: By name what is looked for.
-LOOKS: Mapping[str, Callable[..., Any]] = {
+#: Polled conditions, by name.
+CONDITIONS: Mapping[str, Callable[..., Any]] = {
     "answer": answered,
     "runs": runs_to_join,
     "artifacts": arrived,
@@ -158,33 +159,28 @@ LOOKS: Mapping[str, Callable[..., Any]] = {
 
 
 def pause(age: float) -> float:
-    """How long until the next look, in seconds.
-
-    Args:
-        age: Of the run, in seconds.
-    """
-    return min(max(age * _PART, _SHORTEST), _LONGEST)
+    """Return the seconds until the next poll of a run of some age, in seconds."""
+    return min(max(age * _AGE_FRACTION, _MIN_PAUSE), _MAX_PAUSE)
 
 
 def look_for_runs(party: str, federation: str, label_holder: str, hours: float) -> None:
-    """Start this Airflow's part of a run that the label holder has opened, if there is one.
+    """Start this Airflow's tasks of a run that the label holder has opened, if there is one.
 
-    Which DAG is started, and under which run id, follows from the signed plan alone and lies in no
-    XCom between.
+    The signed plan alone determines the DAG and the run id; no XCom carries them.
 
     Args:
-        party: Who looks: one of this Airflow.
+        party: A party of this Airflow.
         federation: Name of the federation.
-        label_holder: Who opens the runs.
-        hours: After so many a run is over.
+        label_holder: The party that opens the runs.
+        hours: Age after which a run is over.
 
     Raises:
-        StillWaiting: There is none yet.
-        DagRunTriggerException: Airflow starts the DAG.
+        NotReady: There is none yet.
+        DagRunTriggerException: Makes Airflow start the DAG.
     """
     context = get_current_context()
     dag_run = context["dag_run"]
-    where: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "party": party,
         "federation": federation,
         "label_holder": label_holder,
@@ -192,19 +188,19 @@ def look_for_runs(party: str, federation: str, label_holder: str, hours: float) 
     }
     joinable: list[dict[str, str]] = []
 
-    def look() -> bool:
-        joinable.extend(runs_to_join(context["ti"], **where))
+    def poll() -> bool:
+        joinable.extend(runs_to_join(context["ti"], **arguments))
         return bool(joinable)
 
     failure = ""
     try:
-        _look(f"look_for_runs at {party}", look, dag_run)
+        _poll(f"look_for_runs at {party}", poll, dag_run)
     except AirflowFailException as error:
         failure = str(error)
     if failure:
-        raise LooksAgain(failure)
+        raise PollFailedError(failure)
     if not joinable:
-        raise StillWaiting("runs", where, pause(_age(dag_run)))
+        raise NotReady("runs", arguments, pause(_age(dag_run)))
     raise DagRunTriggerException(
         trigger_dag_id=joinable[0]["dag"],
         dag_run_id=joinable[0]["run"],
@@ -219,24 +215,24 @@ def look_for_runs(party: str, federation: str, label_holder: str, hours: float) 
     )
 
 
-@plainly
+@log_failure
 def join_run(party: str, federation: str, label_holder: str, purpose: Purpose) -> dict[str, Any]:
-    """Take part in the run that Airflow's id of this run names.
+    """Take part in the run that this Airflow run's id names.
 
     Args:
-        party: Who joins.
+        party: The party that joins.
         federation: Name of the federation.
-        label_holder: Who opened it.
-        purpose: What it is for.
+        label_holder: The party that opened the run.
+        purpose: ``train`` or ``score``.
     """
     context = get_current_context()
     run = joined_run(context["dag_run"].run_id)
     if run is None:
-        raise Failed(
-            f"{label_holder} opens the runs of {federation}, in another Airflow; {federation}_join "
-            "starts them here.",
-            f"To join one by hand, trigger this DAG with the run id {JOINED} and the id that the "
-            "summary of open_run says there.",
+        raise TaskFailedError(
+            f"{label_holder} opens the runs of {federation} in another Airflow, and "
+            f"{federation}_join starts them here.",
+            f"To join one by hand, trigger this DAG with a run id of {JOINED} followed by the id "
+            "in the summary of open_run there.",
         )
 
     def work() -> Mapping[str, Any]:
@@ -249,24 +245,24 @@ def join_run(party: str, federation: str, label_holder: str, purpose: Purpose) -
     return execute(f"join_run at {party}", work)
 
 
-@plainly
+@log_failure
 def wait_for(wanted: Sequence[str], hours: float, **who: Any) -> dict[str, Any]:
-    """Look whether artifacts have come that are made in another Airflow.
+    """Succeed once artifacts from another Airflow have arrived.
 
     Args:
         wanted: Places in the run, as ``<kind>/<party>``.
-        hours: How old the run may become here.
+        hours: Maximum age of the run in this Airflow.
         **who: Party, federation, label holder and purpose; see `sensors.arrived`.
 
     Returns:
         The summary.
 
     Raises:
-        StillWaiting: Something is absent.
+        NotReady: An artifact is missing.
     """
     context = get_current_context()
     dag_run = context["dag_run"]
-    where = {
+    arguments = {
         **who,
         "wanted": list(wanted),
         "hours": hours,
@@ -275,35 +271,40 @@ def wait_for(wanted: Sequence[str], hours: float, **who: Any) -> dict[str, Any]:
         "started": began(dag_run),
     }
 
-    def look() -> bool:
-        return arrived(context["ti"], **where)
+    def poll() -> bool:
+        return arrived(context["ti"], **arguments)
 
-    if not _look(f"wait_for at {who['party']}", look, dag_run, hours * 3600):
-        raise StillWaiting("artifacts", where, pause(_age(dag_run)))
+    if not _poll(f"wait_for at {who['party']}", poll, dag_run, hours * 3600):
+        raise NotReady("artifacts", arguments, pause(_age(dag_run)))
     return {"arrived": list(wanted)}
 
 
-def _look(what: str, look: Callable[[], bool], dag_run: Any, patience: float | None = None) -> bool:
-    """Look for some seconds; whether there was something to see."""
-    sightings: list[bool] = []
+def _poll(
+    what: str, condition: Callable[[], bool], dag_run: Any, max_age: float | None = None
+) -> bool:
+    """Poll a condition for some seconds; True if it was met.
+
+    Network failures are logged and count as not met, until the run is older than ``max_age``.
+    """
+    met: list[bool] = []
 
     def work() -> Mapping[str, Any]:
-        end = time.monotonic() + (_LOOK if _age(dag_run) < _YOUNG else 0.0)
-        while not look():
+        end = time.monotonic() + (_POLL_SECONDS if _age(dag_run) < _NEW_RUN_AGE else 0.0)
+        while not condition():
             if time.monotonic() >= end:
                 return {}
-            time.sleep(_STEP)
-        sightings.append(True)
+            time.sleep(_POLL_INTERVAL)
+        met.append(True)
         return {}
 
     try:
         execute(what, work)
     except ConnectionError as error:
-        # An outage costs no try: the wait is longer than any number of tries.
-        if patience is not None and _age(dag_run) > patience:
+        # An outage must not use up a retry: the wait outlasts any number of retries.
+        if max_age is not None and _age(dag_run) > max_age:
             raise
         _LOG.warning("%s", error)
-    return bool(sightings)
+    return bool(met)
 
 
 def _age(dag_run: Any) -> float:

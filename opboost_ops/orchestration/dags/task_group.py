@@ -1,13 +1,13 @@
-"""A federation's run as a task group, between other tasks of a DAG that people write themselves.
+"""A federation's run inside a handwritten DAG, as a task group or as one operator.
 
-For parties that share one Airflow. The DAGs of `build_dags` need nothing of this.
+For parties that share one Airflow. The DAGs of `build_dags` do not use this module.
 
 Example:
     with DAG("nightly", schedule="@daily", start_date=datetime(2026, 1, 1)) as dag:
-        refresh() >> FederationTaskGroup("/srv/credit/federation.yaml") >> tell_people()
+        refresh() >> FederationTaskGroup("/srv/credit/federation.yaml") >> send_report()
 
-The tasks of a run are on the queues of several parties, so one task triggers the run and defers
-until it has ended.
+The tasks of a run are on the queues of several parties. `TrainFederation` and `ScoreFederation`
+instead trigger the run in a single task, which defers until the run has ended.
 """
 
 from collections.abc import Mapping
@@ -22,34 +22,35 @@ from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration.dags.documentation import scoring_form, training_form
 from opboost_ops.orchestration.dags.groups import add_groups, task_defaults
-from opboost_ops.orchestration.dags.lineage import leave_out
+from opboost_ops.orchestration.dags.lineage import disable_lineage
 from opboost_ops.orchestration.pages.airflow import TAG
 
-#: Seconds between two looks of the triggerer.
+#: Seconds between two polls of the triggerer.
 _POLL = 10
 
 
 class FederationTaskGroup(TaskGroup):
-    """All tasks of one federation's training or scoring, to be put between one's own.
+    """All tasks of a training or scoring run as a group of a handwritten DAG.
 
-    Group and task ids are those of the federation's own DAG, below this group's id; queues
-    and owners are the parties'. The DAG gets their tags, by which listeners and people find it. The
-    run's id comes from the DAG and its run, as elsewhere, so a DAG holds a federation once.
+    Task ids are those of the federation's own DAG below this group's id; queues and owners are the
+    parties'. The DAG gets the federation's tags, by which listeners and users find it. The run's
+    id derives from the DAG and its run, so a DAG may contain a federation only once.
 
     Args:
-        federation_file: ``federation.yaml``, as the DAG processor and the label holder's worker
-            find it.
+        federation_file: Path of ``federation.yaml`` in the DAG processor and on the label holder's
+            worker.
         purpose: ``train`` or ``score``.
-        form: What the trigger form would have given, by name. Values are templates: for example
-            ``{"trees": "{{ params.trees }}"}``. An empty one means as declared. Nothing else of
-            the DAG's parameters or its run's configuration is read.
-        group_id: This group's id; ``<federation>_<purpose>`` when absent.
-        default_args: Win over ours: retries, callbacks, times. Owners and queues stay the parties'.
-        **more: As of `airflow.sdk.TaskGroup`: ``tooltip``, ``prefix_group_id``, ...
+        form: Values of the trigger form, by field. They are templates: for example
+            ``{"trees": "{{ params.trees }}"}``. An empty value means as declared. The DAG's other
+            parameters and its run's configuration are not read.
+        group_id: This group's id; ``<federation>_<purpose>`` by default.
+        default_args: Override the federation's retries, callbacks and timeouts. Owners and queues
+            cannot be overridden.
+        **more: Arguments of `airflow.sdk.TaskGroup`, such as ``tooltip`` or ``prefix_group_id``.
 
     Raises:
-        ConfigError: The file has faults, the form has no such field, the DAG has a group of this
-            federation already, or OpenLineage would send events of its tasks.
+        ConfigError: The file has faults, the form has no such field, the DAG already has a group of
+            this federation, or OpenLineage would emit events of its tasks.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class FederationTaskGroup(TaskGroup):
     ) -> None:
         path = Path(federation_file)
         federation = load_federation(path)
-        # Airflow's own type of it is that of what a converter has made already.
+        # Airflow annotates the parameter with the type after its converter.
         defaults: Any = {**task_defaults(federation), **(default_args or {})}
         name = group_id or f"{federation.name}_{purpose}"
         super().__init__(group_id=name, default_args=defaults, **more)
@@ -76,28 +77,27 @@ class FederationTaskGroup(TaskGroup):
         dag: Any = self.dag
         if federation.name in dag.tags:
             raise ConfigError(
-                f"{dag.dag_id} has a task group of {federation.name} already; one run of a DAG is "
+                f"{dag.dag_id} already has a task group of {federation.name}; one run of a DAG is "
                 "one run of a federation.",
-                "Make a DAG of its own for it. Scoring can start by the champion's asset.",
+                "Use a separate DAG for it. Scoring can be scheduled on the champion's asset.",
             )
         dag.tags |= {TAG, purpose, federation.name, *federation.parties}
         before = set(dag.task_ids)
         with self:
             add_groups(federation, purpose, path, dict(form or {}))
-        leave_out(dag, [dag.get_task(name) for name in dag.task_ids if name not in before])
+        disable_lineage(dag, [dag.get_task(name) for name in dag.task_ids if name not in before])
 
 
 class _RunFederation(TriggerDagRunOperator):
     """Triggers a federation's DAG, defers until its run has ended, and returns the run's result.
 
-    It needs a triggerer. A failed run fails the task; tried again or cleared, the task triggers a
-    new run. ``form`` is a template: the author of the DAG writes it, as for
-    `FederationTaskGroup`.
+    Requires a triggerer. A failed run fails the task; a retried or cleared task triggers a new run.
+    ``form`` is a template, as for `FederationTaskGroup`.
 
     Args:
         federation: Name of the federation.
-        form: Values of the trigger form, by name; what is absent is as declared.
-        **others: A `TriggerDagRunOperator`'s.
+        form: Values of the trigger form, by field; missing ones are as declared.
+        **others: Arguments of `TriggerDagRunOperator`.
     """
 
     _purpose: ClassVar[Purpose]
@@ -112,17 +112,17 @@ class _RunFederation(TriggerDagRunOperator):
             conf=dict(form or {}),
             wait_for_completion=True,
             deferrable=True,
-            # The form takes its own fields alone.
+            # The federation's form rejects unknown fields.
             openlineage_inject_parent_info=False,
             **settings,
         )
 
     def execute_complete(self, context: Context, event: tuple[str, dict[str, Any]]) -> Any:
-        """Return the result of the run that has ended. Airflow calls it.
+        """Return the result of the finished run. Called by Airflow.
 
         Args:
-            context: Airflow's.
-            event: How the run ended.
+            context: Airflow's task context.
+            event: The run's final state.
         """
         super().execute_complete(context, event)
         ti: Any = context["ti"]

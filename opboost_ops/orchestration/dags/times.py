@@ -1,26 +1,23 @@
-"""When runs begin by themselves: at times that lie ahead, and never for one that was missed."""
+"""Schedules of runs: future times only, without catching up on missed ones."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import CronTriggerTimetable
 
-#: How late a run may begin and still be the one of its time, or a person's request be fulfilled.
+#: Delay after which a scheduled run is skipped, and a requested action expires.
 LATE = timedelta(hours=1)
 
-#: A first time that is past by no more is now: Airflow may read the file again just before it
-#: makes the run, and would otherwise wait for the next one.
+#: A first time within the last minute counts as now: Airflow may parse the file again just before
+#: it creates the run, and would otherwise wait for the next time.
 _NOW = timedelta(minutes=1)
 
 
 def at(cron: str) -> CronTriggerTimetable:
-    """The timetable of a cron expression, in UTC.
+    """Return the timetable of a cron expression, in UTC.
 
-    Its DAG must have no start date: with one, Airflow makes the first run at once, for the last
-    time that is past. Such a run would be a release that nobody has scheduled.
-
-    Args:
-        cron: The expression.
+    The DAG must have no start date. With one, Airflow would immediately create a run for the last
+    past time, which would be a release that nobody has scheduled.
     """
     return CronTriggerTimetable(cron, timezone="UTC", run_immediately=_NOW)
 
@@ -35,16 +32,16 @@ def type_of(dag_run: Any) -> str:
 
 
 def missed(dag_run: Any) -> str:
-    """Why a run does not begin: its time was missed.
+    """Return why a scheduled run is skipped: it could not begin near its scheduled time.
 
-    While nothing runs, Airflow keeps the last time that went by, and makes its run as soon as it
-    can. A run that a person has cleared is wanted, however late it is.
+    After downtime, Airflow creates the run of the last past time as soon as it can. A run that a
+    person has cleared always begins.
 
     Args:
-        dag_run: As a task gets it.
+        dag_run: The run, from a task's context.
 
     Returns:
-        The reason; empty if the run is in time, or was not made by a schedule.
+        The reason; empty if the run is on time or was not scheduled.
     """
     if type_of(dag_run) != "scheduled":
         return ""
@@ -55,6 +52,6 @@ def missed(dag_run: Any) -> str:
         return ""
     due, late = (f"{moment:%Y-%m-%d %H:%M}" for moment in (dag_run.run_after, began))
     return (
-        f"it was due at {due} UTC, Airflow could begin it at {late} UTC, and a missed time is not "
-        "made up for. Trigger the DAG, or clear this task, to run it now"
+        f"it was due at {due} UTC, Airflow could start it at {late} UTC, and missed times are not "
+        "caught up. Trigger the DAG, or clear this task, to run it now"
     )

@@ -1,9 +1,10 @@
-"""Waits in a party's own triggerer: it looks, and wakes the task when there is something to do.
+"""The trigger by which a party's own triggerer polls, and resumes a task that has work to do.
 
-What a look finds decides nothing: the task that wakes looks again, with all its checks. So a look
-that fails wakes the task as well, which then says why. Only the network may fail, as while a store
-or Airflow itself is away or starts again. A task that was woken and has nothing to do looks itself
-from then on: a triggerer that cannot look, as without the party's site, would wake it at once.
+The poll's result decides nothing: the resumed task evaluates the condition again, with all its
+checks. A poll that fails therefore resumes the task as well, and the task reports the error. Only
+network failures are ignored, as when the store or Airflow restarts. A task that was resumed without
+work polls by itself from then on: otherwise a triggerer that cannot poll, as without the party's
+site, would resume it at once, again and again.
 """
 
 import asyncio
@@ -19,72 +20,75 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 _LOG = logging.getLogger("opboost_ops")
 
-#: What the event of a trigger says that did not just look to its end.
+#: Payload of the event that resumes a task before the trigger's lifetime ends.
 WOKEN = "woken"
 
-#: So long a trigger looks before its task looks itself, which ends a run that has become too old.
+#: After this time the task itself checks, and ends a run that has become too old.
 LIFETIME = timedelta(minutes=65)
 
-#: Seconds between two looks: a part of the run's age, within these bounds.
-_PART, _SHORTEST, _LONGEST = 1 / 20, 2.0, 60.0
+#: Pause between two polls, as a fraction of the run's age within bounds in seconds.
+_AGE_FRACTION, _MIN_PAUSE, _MAX_PAUSE = 1 / 20, 2.0, 60.0
 
 
 class StoreTrigger(BaseTrigger):
-    """Looks until there is something to do.
+    """Polls until a condition is met.
 
     Args:
-        look: What for; see `sensors.LOOKS`.
-        arguments: Of the look. They name parties, runs and artifacts, and hold no secret.
+        condition: Name of the condition in `sensors.CONDITIONS`.
+        arguments: The condition's arguments: parties, runs and artifacts, never a secret.
         started: When the run began, in seconds since 1970.
     """
 
-    def __init__(self, look: str, arguments: Mapping[str, Any], started: float) -> None:
+    def __init__(self, condition: str, arguments: Mapping[str, Any], started: float) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.look = look
+        self.condition = condition
         self.arguments = dict(arguments)
         self.started = started
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """How Airflow keeps it between a worker and a triggerer."""
-        kwargs = {"look": self.look, "arguments": self.arguments, "started": self.started}
+        """Return the class path and arguments that Airflow stores. Called by Airflow."""
+        kwargs = {
+            "condition": self.condition,
+            "arguments": self.arguments,
+            "started": self.started,
+        }
         return f"{type(self).__module__}.{type(self).__qualname__}", kwargs
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until there is something to do. Airflow calls it."""
+        """Poll until the condition is met. Called by Airflow."""
         end = time.monotonic() + LIFETIME.total_seconds()
         while time.monotonic() < end:
-            if await _in_own_thread(self._something):
+            if await _in_own_thread(self._poll):
                 yield TriggerEvent(WOKEN)  # type: ignore[no-untyped-call]
                 return
             age = time.time() - self.started
-            await asyncio.sleep(min(max(age * _PART, _SHORTEST), _LONGEST))
+            await asyncio.sleep(min(max(age * _AGE_FRACTION, _MIN_PAUSE), _MAX_PAUSE))
         yield TriggerEvent(None)  # type: ignore[no-untyped-call]
 
-    def _something(self) -> bool:
+    def _poll(self) -> bool:
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
         from opboost_ops.errors import OpBoostError, is_network_error
-        from opboost_ops.orchestration.dags.sensors import LOOKS
+        from opboost_ops.orchestration.dags.sensors import CONDITIONS
         from opboost_ops.orchestration.settings import adopt_section, use_airflow_secrets
 
         adopt_section()
         use_airflow_secrets()
         try:
-            return bool(LOOKS[self.look](RuntimeTaskInstance, **self.arguments))
+            return bool(CONDITIONS[self.condition](RuntimeTaskInstance, **self.arguments))
         except Exception as error:
             if is_network_error(error):
                 return False
-            # Of a foreign error the name alone: its text may show cells.
+            # Log only the type of a foreign error: its text may contain cells.
             own = isinstance(error, OpBoostError)
-            _LOG.warning("A look ended: %s", error if own else type(error).__name__)
+            _LOG.warning("A poll failed: %s", error if own else type(error).__name__)
             return True
 
 
 async def _in_own_thread(work: Callable[[], bool]) -> bool:
-    """Its result, of a thread of its own: a store that hangs delays no other trigger, nor an end.
+    """Return or raise the result of ``work``, run in a new thread.
 
-    Args:
-        work: What may hang; what it raises is raised here.
+    A store that hangs then delays neither other triggers nor the triggerer's exit.
     """
     future: Future[bool] = Future()
     future.set_running_or_notify_cancel()
@@ -95,5 +99,5 @@ async def _in_own_thread(work: Callable[[], bool]) -> bool:
         except BaseException as error:
             future.set_exception(error)
 
-    threading.Thread(target=run, name="look", daemon=True).start()
+    threading.Thread(target=run, name="poll", daemon=True).start()
     return await asyncio.wrap_future(future)

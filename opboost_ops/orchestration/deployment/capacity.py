@@ -1,15 +1,16 @@
-"""A run whose tasks can never start ends at once, instead of waiting without end.
+"""Fails a run at once if its tasks can never all start, instead of letting it wait forever.
 
-Airflow's scheduler queues a task without asking whether it can ever start. So when a run starts,
-this listener compares slots with what the run needs and leaves in XCom that something is missing;
-the first task finds that and fails, so that its party's notifiers tell of it. It lies at the task
-after the first one, since a task's own XCom is emptied when it starts. Any worker can write it, so
-its text is read by nobody: `opboost airflow check` names what is missing.
+Airflow's scheduler queues a task without checking whether it can ever start. When a run starts,
+this listener therefore compares the available slots with those that the run needs, and records a
+shortage in XCom. The first task reads the record and fails, so that its party's notifiers are
+called. The record is stored under the task after the first one, since a starting task clears its
+own XCom. Any worker could write it, so its content is ignored: `opboost airflow check` reports what
+is missing.
 
-A problem is too few slots for the tasks of horizontal learning, which wait for each other and must
-all run at the same time. A queue without a worker is none: Celery's workers can only be asked over
-the broker, and a busy one may not answer. A missing worker shows on the run's page while its first
-task waits, and in the run's note after `[scheduler] task_queued_timeout`.
+A shortage means too few slots for the tasks of horizontal learning, which wait for each other and
+must run concurrently. A queue without a worker does not count: Celery's workers can only be queried
+through the broker, and a busy one may not answer. A missing worker shows on the run's page while
+the first task waits, and in the run's note after `[scheduler] task_queued_timeout`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,10 +24,10 @@ from opboost_ops.orchestration.dags.lineage import PARAMETER
 from opboost_ops.orchestration.dags.run_notes import our_session
 from opboost_ops.pipeline.phases import ROUNDS
 
-#: Under this key the scheduler leaves problems in XCom.
+#: XCom key under which the scheduler records a shortage.
 KEY = "blocked_by"
 
-#: The tasks that come first, in one Airflow or in a half.
+#: Names of a run's first task: in the Airflow that opens the run, and in one that joins it.
 _FIRST = ("open_run", "join_run")
 
 
@@ -40,13 +41,13 @@ class _Mark(BaseXCom):
 
 
 def faults(ti: Any) -> list[ConfigError]:
-    """Problems that keep tasks of a run from ever starting.
+    """Return an error if the run's tasks can never all start.
 
-    It is reported once: where the task is cleared while its run goes on, the scheduler does not
-    look again.
+    A shortage is reported once: if this task is cleared while its run continues, the scheduler does
+    not compare again.
 
     Args:
-        ti: The run's first task, as it runs.
+        ti: Task instance of the run's first task.
     """
     where = {"dag_id": ti.dag_id, "run_id": ti.run_id, "task_id": _after(ti.task)}
     if not _Mark.get_one(key=KEY, **where):
@@ -55,53 +56,49 @@ def faults(ti: Any) -> list[ConfigError]:
     return [
         ConfigError(
             "Airflow cannot start all tasks of this run: a pool or slots are missing.",
-            "`opboost airflow check`, on the scheduler's machine, says which. Add it, and run "
-            "again.",
+            "Run `opboost airflow check` on the scheduler's machine to see which, add them, and "
+            "run again.",
         )
     ]
 
 
 def form_of(conf: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The trigger form's values: a run's configuration without what no form asks for.
-
-    Args:
-        conf: The run's configuration.
-    """
+    """Return the trigger form's values: a run's configuration without OpenLineage's parameter."""
     return {name: value for name, value in (conf or {}).items() if name != PARAMETER}
 
 
 def _after(task: Any) -> str:
-    """The task that comes next in the same group: a site may read nothing of another party's."""
+    """Return the id of the next task in the same group, so that no other party's XCom is read."""
     group = task.task_id.rpartition(".")[0]
     return str(min(task.downstream_task_ids, key=lambda to: (to.rpartition(".")[0] != group, to)))
 
 
-def slot_problems(together: int, slots: int, parallelism: int) -> list[str]:
-    """Limits that keep tasks from starting.
+def slot_problems(concurrent: int, slots: int, parallelism: int) -> list[str]:
+    """Return the limits that prevent tasks from starting.
 
     Args:
-        together: Number of tasks that must run at the same time.
-        slots: Slots of ``default_pool``; negative where it has no limit.
-        parallelism: Number of tasks that a scheduler runs at once; 0 for no limit.
+        concurrent: Number of tasks that must run concurrently.
+        slots: Slots of ``default_pool``; negative for no limit.
+        parallelism: Number of tasks that a scheduler runs concurrently; 0 for no limit.
     """
     short = []
-    if 0 <= slots < max(together, 1):
-        short.append(f"default_pool has {slots} slots, and {max(together, 1)} are needed")
-    if 0 < parallelism < together:
-        short.append(f"core.parallelism is {parallelism}, and {together} is needed")
+    if 0 <= slots < max(concurrent, 1):
+        short.append(f"default_pool has {slots} slots, and {max(concurrent, 1)} are needed")
+    if 0 < parallelism < concurrent:
+        short.append(f"core.parallelism is {parallelism}, and {concurrent} is needed")
     if not short:
         return []
     return [
-        f"There are too few slots: {'; '.join(short)}. Give more, and run again. In horizontal "
-        "learning all parties train at the same time."
+        f"There are too few slots: {'; '.join(short)}. Add slots, and run again. In horizontal "
+        "learning all parties train concurrently."
     ]
 
 
 def start_problems(session: Any, dags: Sequence[Sequence[Any]]) -> list[str]:
-    """Problems that keep tasks from ever starting.
+    """Return the shortages that prevent the tasks of some DAGs from starting.
 
     Args:
-        session: Of Airflow's database.
+        session: Session of Airflow's database.
         dags: The tasks of each DAG.
     """
     from airflow.configuration import conf as settings
@@ -113,14 +110,14 @@ def start_problems(session: Any, dags: Sequence[Sequence[Any]]) -> list[str]:
     slots = session.scalar(select(Pool.slots).where(Pool.pool == "default_pool"))
     problems: list[str] = []
     for tasks in dags:
-        together = sum(task.task_id.endswith(f".{ROUNDS}") for task in tasks)
-        problems += slot_problems(together, int(slots), parallelism)
+        concurrent = sum(task.task_id.endswith(f".{ROUNDS}") for task in tasks)
+        problems += slot_problems(concurrent, int(slots), parallelism)
     return list(dict.fromkeys(problems))
 
 
 @hookimpl
 def on_dag_run_running(dag_run: Any) -> None:
-    """Compare a starting run's needs with the slots that there are.
+    """Compare the slots that a starting run needs with the available ones.
 
     Args:
         dag_run: The scheduler's run, in its session.
@@ -136,7 +133,7 @@ def on_dag_run_running(dag_run: Any) -> None:
     this = {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id}
     with session.no_autoflush:
         problems = start_problems(session, [tasks])
-        # Those of an earlier attempt, before the run was cleared.
+        # Records of an earlier attempt, before the run was cleared.
         session.execute(
             delete(XComModel).where(
                 XComModel.dag_id == this["dag_id"],

@@ -1,4 +1,4 @@
-"""The few calls of Airflow's REST API that the demo needs."""
+"""A client for the few calls of Airflow's REST API that the demo needs."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import httpx
 
 from opboost_ops.orchestration.pages.airflow import FAILURE
 
-#: Most instances that the API gives at a time, unless it was set up otherwise.
+#: Airflow's default maximum of instances per page of the API.
 _PAGE = 100
 
 _ERRORS = (httpx.TransportError, httpx.HTTPStatusError)
@@ -16,14 +16,14 @@ class Client:
     """A client of one Airflow.
 
     Args:
-        url: Where it listens.
+        url: Base URL of its API server.
     """
 
     def __init__(self, url: str) -> None:
         self.http = httpx.Client(base_url=url, timeout=30, trust_env=False)
 
     def login(self, user: str, password: str) -> bool:
-        """Log in; False if nobody answers yet."""
+        """Log in; False if the server does not answer yet."""
         credentials = {"username": user, "password": password}
         try:
             reply = self.http.post("/auth/token", json=credentials)
@@ -34,13 +34,13 @@ class Client:
         return True
 
     def get(self, path: str, **query: Any) -> Any:
-        """Get the content of an address of the API."""
+        """Return the JSON content of a path of the API."""
         reply = self.http.get(f"/api/v2/{path}", params=query)
         reply.raise_for_status()
         return reply.json()
 
     def healthy(self) -> bool:
-        """True if the scheduler and the DAG processor beat."""
+        """True if the scheduler and the DAG processor are healthy."""
         try:
             health = self.get("monitor/health")
         except _ERRORS:
@@ -73,15 +73,15 @@ class Client:
         return str(reply.json()["dag_run_id"])
 
     def run(self, dag: str, run: str) -> dict[str, Any]:
-        """A run, its ``state`` among others."""
+        """Return a run's details, such as its ``state``."""
         details: dict[str, Any] = self.get(f"dags/{dag}/dagRuns/{run}")
         return details
 
     def tasks(self, dag: str, run: str) -> list[dict[str, Any]]:
-        """The task instances of a run."""
+        """Return the task instances of a run."""
         instances: list[dict[str, Any]] = []
         while True:
-            # In an order that stays, as the API gives no more than a page at a time.
+            # Sorted, so that pages do not overlap.
             page = self.get(
                 f"dags/{dag}/dagRuns/{run}/taskInstances",
                 limit=_PAGE,
@@ -93,29 +93,29 @@ class Client:
                 return instances
 
     def summary(self, dag: str, run: str, task: str, stage: str = "return_value") -> dict[str, Any]:
-        """The summary that a task left in XCom.
+        """Return the summary that a task pushed to XCom.
 
         Args:
             dag: Id of the DAG.
             run: Airflow's id of the run.
             task: Id of the task.
-            stage: One of its stages before the last.
+            stage: A stage of the task other than its last; the last by default.
         """
         path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/{stage}"
         return dict(self.get(path, deserialize=True)["value"])
 
     def error(self, dag: str, run: str, task: str, attempt: int) -> str:
-        """The message with which a task failed; empty if its log has none.
+        """Return the message of a failed task; empty if its log has none.
 
         Args:
             dag: Id of the DAG.
             run: Airflow's id of the run.
             task: Id of the task.
-            attempt: Which try.
+            attempt: Number of the try, from 1.
         """
         task_instance = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}"
-        left = self.get(f"{task_instance}/xcomEntries")["xcom_entries"]
-        if any(entry["key"] == FAILURE for entry in left):
+        entries = self.get(f"{task_instance}/xcomEntries")["xcom_entries"]
+        if any(entry["key"] == FAILURE for entry in entries):
             path = f"{task_instance}/xcomEntries/{FAILURE}"
             failure = self.get(path, deserialize=True)["value"]
             return f"{failure['problem']} {failure['remedy']}".strip()

@@ -1,13 +1,13 @@
 """Airflow's components, forked from one process that has imported Airflow once.
 
 ``python -m opboost_ops.orchestration.deployment.components FD COMMANDS`` migrates the database and
-starts the components, whose names and words of ``airflow`` commands are given as JSON, each in a
-process session of its own; the sessions are written to the descriptor as `kill` takes them. It
-ends as soon as one of them does, and prints the name of that and its exit status.
+starts each component in its own process session. COMMANDS is JSON: the arguments of ``airflow`` by
+component. The session ids are written to the file descriptor FD, in the form that `kill` takes. The
+process exits as soon as one component does, and prints that component's name and exit status.
 
-Airflow takes seconds to import, and forks its own tasks and parses from what has imported it.
-Nothing that does not survive a fork is made before: connections of the migration are closed, and
-threads are started by the components.
+Importing Airflow takes seconds, and Airflow forks its tasks and parsers from processes that have
+imported it. Nothing that does not survive a fork is created before forking: the migration's
+connections are closed, and only the components start threads.
 """
 
 import atexit
@@ -21,10 +21,10 @@ from contextlib import suppress
 from importlib import import_module, reload
 from pathlib import Path
 
-#: The log of what comes before the components.
+#: Name of the log of the database migration, which precedes the components.
 MIGRATION = "db-migrate"
 
-#: What API servers import when they make their routes; another release may have other names.
+#: Modules that API servers import when they create their routes; names may change with Airflow.
 _ROUTES = (
     "airflow.api_fastapi.execution_api.routes",
     "airflow.api_fastapi.core_api.routes.public",
@@ -33,11 +33,11 @@ _ROUTES = (
 
 
 def log_of(home: Path, name: str) -> Path:
-    """The file with a component's output.
+    """Return the file with a component's output.
 
     Args:
         home: The AIRFLOW_HOME.
-        name: The component's.
+        name: Name of the component.
     """
     return home / "output" / f"{name}.log"
 
@@ -45,7 +45,7 @@ def log_of(home: Path, name: str) -> Path:
 def _main(sessions: int, commands: Mapping[str, Sequence[str]]) -> None:
     gc.disable()
     home, report = Path(os.environ["AIRFLOW_HOME"]), os.dup(1)
-    # Where its errors go already.
+    # Standard error is a log already; standard output joins it.
     os.dup2(2, 1)
     _airflow("db", "migrate")
     import_module("airflow.settings").dispose_orm()
@@ -55,7 +55,7 @@ def _main(sessions: int, commands: Mapping[str, Sequence[str]]) -> None:
             for module in _ROUTES:
                 with suppress(ImportError):
                     import_module(module)
-        # What is there already is not looked through by the collections of each component.
+        # Excludes existing objects from the garbage collections of each component.
         gc.freeze()
         pid = _start_component(sessions, log_of(home, name), words)
         if pid == 0:
@@ -71,9 +71,9 @@ def _main(sessions: int, commands: Mapping[str, Sequence[str]]) -> None:
 
 
 def _start_component(sessions: int, log: Path, words: Sequence[str]) -> int:
-    """The process of a component; 0 within it."""
+    """Fork a component; return its process id, or 0 in the component itself."""
     if sys.platform == "darwin":
-        # Libraries of macOS do not survive a fork without an exec.
+        # macOS libraries do not survive a fork without an exec.
         with log.open("wb") as output:
             pid = subprocess.Popen(
                 [sys.executable, "-m", "airflow", *words],
@@ -86,7 +86,7 @@ def _start_component(sessions: int, log: Path, words: Sequence[str]) -> int:
         return pid
     if pid := os.fork():
         return pid
-    # In this order it is found at each moment, also if the one that forked it has just ended.
+    # Recorded before setsid, so that the process can always be found, even if its parent exits now.
     os.write(sessions, f"-{os.getpid()} ".encode())
     os.setsid()
     _write_to(log)
@@ -98,7 +98,7 @@ def _component(words: Sequence[str]) -> None:
 
     setproctitle(f"airflow {words[0]}")
     import_module("airflow.settings").configure_orm()
-    # The local settings preload depending on the command.
+    # airflow_local_settings preloads depending on the command line.
     sys.argv = ["airflow", *words]
     reload(import_module("airflow_local_settings"))
     _airflow(*words)
@@ -118,7 +118,7 @@ def _write_to(log: Path) -> None:
 
 if __name__ == "__main__":
     code: object = 1
-    # After all other handlers. To free all that was imported would take each of them seconds.
+    # Runs after all other handlers. Freeing all imported modules would take each process seconds.
     atexit.register(lambda: os._exit(code if isinstance(code, int) else 1))
     try:
         _main(int(sys.argv[1]), json.loads(sys.argv[2]))

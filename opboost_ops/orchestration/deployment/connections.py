@@ -1,4 +1,4 @@
-"""Connections and secrets of a party in its own Airflow."""
+"""Connections and secrets of a party, from its own Airflow's secrets backends."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,24 +13,24 @@ from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.store.store import CONNECTION, store_of
 from opboost_ops.orchestration.dags.party_dags import names_in
 
-#: Where all parties of an Airflow meet: a key of one party must not lie there.
+#: Backends that all parties of an Airflow share, which must not hold a party's keys.
 _SHARED = frozenset({"ExecutionAPISecretsBackend", "MetastoreBackend"})
 
-#: A place that no artifact has.
-_NOWHERE = "opboost-connection-test"
+#: A place in the store where no artifact is ever written.
+_UNUSED_PLACE = "opboost-connection-test"
 
 
 def variable(name: str) -> str | None:
-    """A variable of this worker's own backends, masked in all that this task logs from now on.
+    """Return a variable from this worker's own backends, and mask it in this task's log.
 
-    What the Airflow that parties share keeps in its database is not asked for: its people could
-    read it, and another party's tasks as well.
+    The shared Airflow's database is never read, since its users and other parties' tasks could
+    read the variable there as well.
 
     Args:
-        name: The variable's.
+        name: Name of the variable.
 
     Returns:
-        Its text; None if no backend of this worker has it, or none answers.
+        Its text; None if no backend of this worker has it or answers.
     """
     text = _first_answer(_own_backends(), lambda backend: backend.get_variable(key=name))
     if text is None:
@@ -41,32 +41,27 @@ def variable(name: str) -> str | None:
 
 
 def connection(name: str) -> dict[str, str] | None:
-    """A connection of this worker's own backends; its secrets are masked in this task's log.
+    """Return a connection from this worker's own backends, and mask its secrets in this task's log.
 
-    What the Airflow that parties share keeps in its database is not asked for: every task of every
-    party could have it. Where ``OPBOOST_PARTIES`` names one party alone, the Airflow is that
-    party's, and its database is.
+    The shared Airflow's database is not read, since every task of every party could read it. If
+    ``OPBOOST_PARTIES`` names a single party, the Airflow and its database belong to that party.
 
     Args:
-        name: The connection's id.
+        name: Id of the connection.
 
     Returns:
-        Its fields as `fields_of` gives them; None if no backend of this worker has it.
+        The fields, as from `fields_of`; None if no backend of this worker has it.
     """
-    alone = len(names_in(os.environ.get("OPBOOST_PARTIES")) or ()) == 1
-    backends = ensure_secrets_backend_loaded() if alone else _own_backends()
+    single_party = len(names_in(os.environ.get("OPBOOST_PARTIES")) or ()) == 1
+    backends = ensure_secrets_backend_loaded() if single_party else _own_backends()
     entry = _first_answer(backends, lambda backend: backend.get_connection(conn_id=name))
     return None if entry is None else fields_of(entry)
 
 
 def fields_of(connection: Any) -> dict[str, str]:
-    """The fields of a connection; from now on its secrets are masked in this process's log.
-
-    Args:
-        connection: Airflow's.
-    """
-    named = ("conn_type", "host", "schema", "login", "password")
-    fields = {name: str(getattr(connection, name) or "") for name in named}
+    """Return the fields of an Airflow connection, and mask its secrets in this process's log."""
+    names = ("conn_type", "host", "schema", "login", "password")
+    fields = {name: str(getattr(connection, name) or "") for name in names}
     extra: Mapping[str, Any] = connection.extra_dejson
     fields |= {name: str(value) for name, value in extra.items() if name not in fields and value}
     for name in ("login", "password", "session_token"):
@@ -75,12 +70,12 @@ def fields_of(connection: Any) -> dict[str, str]:
     return fields
 
 
-def _first_answer(backends: Iterable[Any], ask: Callable[[Any], Any]) -> Any:
-    """The first backend's answer that is anything."""
+def _first_answer(backends: Iterable[Any], lookup: Callable[[Any], Any]) -> Any:
+    """Return the first truthy result of a lookup, or None."""
     for backend in backends:
-        # What a backend's error says may be a secret itself; the next one is asked.
+        # A backend's error may contain a secret: ignore it and try the next backend.
         with suppress(Exception):
-            if answer := ask(backend):
+            if answer := lookup(backend):
                 return answer
     return None
 
@@ -92,11 +87,11 @@ def _own_backends() -> Iterator[Any]:
 
 
 class StoreHook(BaseHook):
-    """A store's bucket and its login, as a connection.
+    """The bucket and credentials of a store, as an Airflow connection.
 
     Args:
-        opboost_store_conn_id: The connection's id.
-        **more: As of `airflow.sdk.BaseHook`.
+        opboost_store_conn_id: Id of the connection.
+        **more: Arguments of `airflow.sdk.BaseHook`.
     """
 
     conn_name_attr = "opboost_store_conn_id"
@@ -109,29 +104,29 @@ class StoreHook(BaseHook):
         self._id = opboost_store_conn_id
 
     def get_conn(self) -> Any:
-        """The store that the connection names.
+        """Return the store that the connection names.
 
         Raises:
-            ConfigError: It names none.
+            ConfigError: The connection names no store.
         """
         return store_of(fields_of(self.get_connection(self._id)), "The connection")
 
     def test_connection(self) -> tuple[bool, str]:
-        """Read and list in the store, and write nothing.
+        """Read and list in the store, without writing.
 
         Returns:
-            Whether it went well, and a text without bucket, address or secret.
+            Success, and a message without bucket, address or secret.
         """
         try:
             store = self.get_conn()
             marked = store.throwaway
-            store.list(_NOWHERE)
+            store.list(_UNUSED_PLACE)
         except OpBoostError as error:
             return False, f"{error.problem} {error.remedy}".strip()
         except ConnectionError as error:
             return False, str(error)
         except Exception as error:
-            # The text of a foreign error may name the address or the key.
+            # The text of a foreign error may contain the address or the key.
             return False, f"The store cannot be opened ({type(error).__name__})."
         kind = " It is marked as a store of experiments." if marked else ""
         return True, f"The bucket can be read and listed. Nothing was written.{kind}"

@@ -1,7 +1,7 @@
-"""Problems of an Airflow with its federations: each finding with the line that fixes it.
+"""Checks an Airflow deployment for problems with its federations, each with its fix.
 
-It reads this process's configuration and environment, so it tells of the component whose settings
-these are: on a worker, that worker's.
+It reads this process's configuration and environment, so it must run on the component to check: for
+a worker, with that worker's settings.
 """
 
 import os
@@ -24,21 +24,21 @@ from opboost_ops.orchestration.settings import adopt_section
 from opboost_ops.pipeline.party.party_sites import site_variable
 from opboost_ops.pipeline.party.trust import require_keeps_first
 
-#: Versions of Airflow on which the test suite has passed, and the days of the last time.
+#: Tested versions of Airflow, and the date of the test suite's last success.
 TESTED = {"3.3.2": "2026-11-29"}
 
-#: Seconds between two looks for new DAG files, from which on people wonder where theirs is.
-_LONG = 60
+#: A refresh interval of the DAG processor, in seconds, above which a note explains the delay.
+_SLOW_REFRESH = 60
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        state: ``blocks`` where no run can succeed, ``note`` where it is slow or waits for a person.
-        text: What is so.
-        fix: The line or command that changes it; empty where nothing needs to.
+        state: ``blocks`` if no run can succeed, ``note`` if runs are slow or wait for a person.
+        text: The result.
+        fix: A configuration line or command that fixes the problem, if any.
     """
 
     state: Literal["ok", "note", "blocks"]
@@ -47,7 +47,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Look at this Airflow: package, preloading, DAGs, parties, slots and queues."""
+    """Check this Airflow: package, preloading, DAGs, parties, slots and queues."""
     adopt_section()
     findings = [*_installed(), _preloading()]
     dags, faults = _dags()
@@ -68,24 +68,22 @@ def _installed() -> Iterator[Finding]:
         yield Finding("blocks", error.problem, error.remedy)
     from airflow.configuration import conf
 
-    by_entry = any(point.name == "opboost" for point in entry_points(group="airflow.plugins"))
+    has_entry_point = any(
+        point.name == "opboost" for point in entry_points(group="airflow.plugins")
+    )
     plugins = Path(conf.get("core", "plugins_folder", fallback="") or ".")
-    if by_entry or (plugins / "opboost.py").is_file():
+    if has_entry_point or (plugins / "opboost.py").is_file():
         yield Finding("ok", "The plugin is registered.")
     else:
         yield Finding(
             "blocks",
-            "The plugin is not registered: slots are not checked, and there are no pages.",
+            "The plugin is not registered: slots are not checked, and the pages are missing.",
             "Install the package: pip install 'opboost-ops[airflow]'.",
         )
 
 
 def version_finding(version: str) -> Finding:
-    """A version of Airflow, compared with those on which the test suite has passed.
-
-    Args:
-        version: As Airflow states it.
-    """
+    """Compare Airflow's version with the tested ones."""
     if version in TESTED:
         return Finding("ok", f"Airflow {version}: the test suite passed on {TESTED[version]}.")
     from packaging.version import Version
@@ -94,26 +92,26 @@ def version_finding(version: str) -> Finding:
     too_old = Version(version) < min(map(Version, TESTED))
     return Finding(
         "blocks" if too_old else "note",
-        f"The test suite has not passed on Airflow {version}, but on {tested}.",
+        f"The test suite has passed on Airflow {tested}, but was not run on {version}.",
         f"Install apache-airflow=={max(TESTED, key=Version)}, or try a run before you rely on it.",
     )
 
 
 def _preloading() -> Finding:
-    # Airflow, which is imported by now, has put its folder `config` on the path.
+    # Importing Airflow has added its `config` folder to the path.
     spec = find_spec("airflow_local_settings")
     origin = Path(spec.origin) if spec is not None and spec.origin else None
     if origin is not None and PRELOADS in origin.read_text(encoding="utf-8"):
         return Finding("ok", f"{origin} preloads the libraries.")
     return Finding(
         "note",
-        "Nothing preloads the libraries: each task imports them again, which takes seconds.",
-        "Run `opboost airflow install AIRFLOW_HOME FEDERATION`, and restart what runs tasks.",
+        "The libraries are not preloaded: each task imports them again, which takes seconds.",
+        "Run `opboost airflow install AIRFLOW_HOME FEDERATION`; restart scheduler and workers.",
     )
 
 
 def _dags() -> tuple[dict[str, Any], list[Finding]]:
-    """The federations' DAGs as Airflow parses them, and what is wrong with their files."""
+    """Return the federations' DAGs as Airflow parses them, and the problems of their files."""
     from airflow.configuration import conf
     from airflow.dag_processing.dagbag import DagBag
 
@@ -121,7 +119,7 @@ def _dags() -> tuple[dict[str, Any], list[Finding]]:
     files = [path for path in sorted(folder.rglob("*.py")) if _is_ours(path)]
     if not files:
         fix = "Run `opboost airflow install AIRFLOW_HOME FEDERATION`."
-        return {}, [Finding("blocks", f"No DAG file in {folder} makes federations' DAGs.", fix)]
+        return {}, [Finding("blocks", f"No DAG file in {folder} builds federations' DAGs.", fix)]
     dags: dict[str, Any] = {}
     findings = []
     for path in files:
@@ -135,8 +133,8 @@ def _dags() -> tuple[dict[str, Any], list[Finding]]:
             findings.append(
                 Finding(
                     "blocks",
-                    f"{name} is invalid: its federation file is faulty.",
-                    f"Run `opboost check FEDERATION`; `airflow dags details {name}` says more.",
+                    f"{name} is invalid: its federation file has faults.",
+                    f"Run `opboost check FEDERATION`; `airflow dags details {name}` shows them.",
                 )
             )
             del dags[name]
@@ -184,7 +182,7 @@ def _parties(dags: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _store(site: Site) -> Finding:
-    """Probe a party's store with several writers of one place."""
+    """Check that a party's store keeps the first of several concurrent writes to one place."""
     try:
         require_keeps_first(open_store(site.store), min(site.tables, default="probe"))
     except OpBoostError as error:
@@ -214,20 +212,20 @@ def _database(dags: dict[str, Any]) -> Iterator[Finding]:
     if not problems:
         yield Finding("ok", "There are enough slots.")
     seconds = conf.getint("dag_processor", "refresh_interval", fallback=300)
-    unread = sorted(name for name in dags if name not in states or states[name][1])
-    if unread:
+    missing = sorted(name for name in dags if name not in states or states[name][1])
+    if missing:
         yield Finding(
             "note",
-            f"The DAG processor has not read {', '.join(unread)} yet.",
-            f"Start `airflow dag-processor`, or wait: it looks for new files every {seconds} s.",
+            f"The DAG processor has not parsed {', '.join(missing)} yet.",
+            f"Start `airflow dag-processor`, or wait: it checks for new files every {seconds} s.",
         )
-    if seconds > _LONG:
+    if seconds > _SLOW_REFRESH:
         yield Finding(
             "note",
             f"A new DAG file takes up to {seconds} s to appear.",
             "Set `[dag_processor] refresh_interval = 30` in airflow.cfg.",
         )
-    paused = sorted(name for name in set(dags) - set(unread) if states[name][0])
+    paused = sorted(name for name in set(dags) - set(missing) if states[name][0])
     for federation in sorted({name.rpartition("_")[0] for name in paused}):
         names = [name for name in paused if name.rpartition("_")[0] == federation]
         verb = "is" if len(names) == 1 else "are"
@@ -238,11 +236,7 @@ def _database(dags: dict[str, Any]) -> Iterator[Finding]:
 
 
 def unpause_command(federation: str) -> str:
-    """The command that unpauses all DAGs of a federation.
-
-    Args:
-        federation: Its name.
-    """
+    """Return the command that unpauses all DAGs of a federation."""
     return f"airflow dags unpause --yes --treat-dag-id-as-regex '^{federation}_[a-z]+$'"
 
 
@@ -262,10 +256,10 @@ def _triggerer(queues: list[str]) -> Finding:
     )
     with create_session() as session:
         if session.scalars(alive.limit(1)).first() is not None:
-            return Finding("ok", "A triggerer runs, for tasks that wait.")
+            return Finding("ok", "A triggerer runs, for waiting tasks.")
     return Finding(
         "note",
-        "No triggerer runs, so a task that waits looks itself, and only after an hour.",
+        "No triggerer runs, so waiting tasks poll by themselves, and only after an hour.",
         f"Start `airflow triggerer --queues {','.join(queues)}`, or unset `[triggerer] "
         "queues_enabled`.",
     )

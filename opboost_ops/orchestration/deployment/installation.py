@@ -1,7 +1,7 @@
 """Installs a federation into an Airflow home: its DAG file, preloading, and the parties' sites.
 
-It plans changes first, so that a person sees them. What others wrote stays as it is: a change adds
-lines, fills an empty option, or is refused.
+Changes are planned first, so that a person can review them. Existing content is preserved: a
+change adds lines, fills in an empty option, or is refused.
 """
 
 import os
@@ -18,8 +18,8 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration.settings import SECTION
 from opboost_ops.pipeline.party.party_sites import party_site_file
 
-#: Tasks are forked from the scheduler or a worker, and parses from the DAG processor: what these
-#: have imported costs them nothing.
+#: Tasks are forked from the scheduler or a worker, and parsers from the DAG processor, so modules
+#: that these have imported need not be imported again.
 LOCAL_SETTINGS = """import sys
 
 if "scheduler" in sys.argv or sys.argv[1:3] == ["celery", "worker"]:
@@ -30,10 +30,10 @@ elif "dag-processor" in sys.argv:
     import opboost_ops.orchestration.dags.factory
 """
 
-#: How a file shows that it preloads.
+#: Text by which an existing file is recognised to preload.
 PRELOADS = "opboost_ops.orchestration.deployment.preload"
 
-#: Airflow skips a file that does not name it, unless it is told not to.
+#: Airflow by default skips a DAG file that does not contain the word "airflow".
 _DAG_FILE = '''"""The DAGs of the federation {name}, for Airflow."""
 
 from opboost_ops.orchestration.dags.factory import federation_dags
@@ -44,11 +44,11 @@ globals().update(federation_dags({path!r}))
 
 @dataclass(frozen=True)
 class Change:
-    """A file that is rewritten or gets more lines.
+    """A planned change of a file.
 
     Attributes:
         path: The file.
-        before: Its text; None where it is absent.
+        before: Its current text; None if it does not exist.
         after: Its new text.
     """
 
@@ -57,20 +57,22 @@ class Change:
     after: str
 
     def diff(self) -> str:
-        """The changed lines alone: the lines around them may hold secrets."""
+        """Return the diff without context lines, which may contain secrets."""
         old = "/dev/null" if self.before is None else str(self.path)
         before = (self.before or "").splitlines()
         after = self.after.splitlines()
         return "\n".join(unified_diff(before, after, old, str(self.path), n=0, lineterm=""))
 
     def write(self) -> None:
-        """Write the file whole, or leave it as it was.
+        """Write the file atomically.
 
         Raises:
             ConfigError: It has changed since the change was planned, or cannot be written.
         """
         if _text(self.path) != self.before:
-            raise ConfigError(f"{self.path} has changed meanwhile.", "Run the command again.")
+            raise ConfigError(
+                f"{self.path} has changed since the change was planned.", "Run the command again."
+            )
         target = self.path.resolve()
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -84,15 +86,15 @@ class Change:
 
 
 def plan(home: Path, federation_file: Path) -> list[Change]:
-    """The changes that install a federation into an Airflow home; none where all is there.
+    """Return the changes that install a federation into an Airflow home; empty if none is needed.
 
     Args:
-        home: The AIRFLOW_HOME, in which Airflow has made its ``airflow.cfg``.
-        federation_file: ``federation.yaml``.
+        home: The AIRFLOW_HOME, in which Airflow has created its ``airflow.cfg``.
+        federation_file: Path of the ``federation.yaml``.
 
     Raises:
-        ConfigError: The home is none, the federation file is faulty, or a file or option that
-            others wrote is in the way.
+        ConfigError: ``home`` is not an AIRFLOW_HOME, the federation file is invalid, or an existing
+            file or option conflicts.
     """
     file = federation_file.resolve()
     federation = load_federation(file)
@@ -101,10 +103,10 @@ def plan(home: Path, federation_file: Path) -> list[Change]:
     if text is None:
         raise ConfigError(
             f"{home} has no airflow.cfg.",
-            f"Let Airflow make it: `AIRFLOW_HOME={quote(str(home.resolve()))} airflow db migrate`.",
+            f"Create it: `AIRFLOW_HOME={quote(str(home.resolve()))} airflow db migrate`.",
         )
     sites = {name: party_site_file(file, name) for name in federation.parties}
-    # Airflow's configuration takes a single % for the beginning of a name.
+    # In Airflow's configuration, a single % begins an interpolation.
     options = {
         f"site_{name}": str(path.resolve()).replace("%", "%%")
         for name, path in sites.items()
@@ -123,8 +125,8 @@ def _own_file(path: Path, text: str) -> Change:
     before = _text(path)
     if before not in (None, text):
         raise ConfigError(
-            f"{path} is there already, with another content.",
-            "Compare it with what the documentation of Airflow shows, and remove or rename it.",
+            f"{path} already exists, with different content.",
+            "Compare it with the DAG file in docs/airflow.md, and remove or rename it.",
         )
     return Change(path, before, text)
 
@@ -133,29 +135,31 @@ def _local_settings(path: Path) -> Change:
     before = _text(path)
     if before is not None and PRELOADS in before:
         return Change(path, before, before)
-    above = before or ""
-    gap = "" if not above else "\n" if above.endswith("\n") else "\n\n"
-    return Change(path, before, f"{above}{gap}{LOCAL_SETTINGS}")
+    existing = before or ""
+    gap = "" if not existing else "\n" if existing.endswith("\n") else "\n\n"
+    return Change(path, before, f"{existing}{gap}{LOCAL_SETTINGS}")
 
 
 def _dags_folder(home: Path, text: str, settings: Path) -> Path:
-    named = _parsed(text, settings).get("core", "dags_folder", fallback="")
-    named = os.environ.get("AIRFLOW__CORE__DAGS_FOLDER", named)
-    folder = named.replace("{AIRFLOW_HOME}", str(home.resolve()))
+    configured = _parsed(text, settings).get("core", "dags_folder", fallback="")
+    configured = os.environ.get("AIRFLOW__CORE__DAGS_FOLDER", configured)
+    folder = configured.replace("{AIRFLOW_HOME}", str(home.resolve()))
     return Path(folder).expanduser() if folder else home.resolve() / "dags"
 
 
 def _with_options(text: str, options: dict[str, str], settings: Path) -> str:
-    """The configuration with these options in its section; an option that is set stays."""
+    """Return the configuration with the options in our section; existing values are kept."""
     parsed = _parsed(text, settings)
-    there = dict(parsed[SECTION]) if parsed.has_section(SECTION) else {}
+    existing = dict(parsed[SECTION]) if parsed.has_section(SECTION) else {}
     for name, value in options.items():
-        if there.get(name) not in (None, "", value):
+        if existing.get(name) not in (None, "", value):
             raise ConfigError(
-                f"{settings} sets [{SECTION}] {name} already, to another site.",
+                f"{settings} already sets [{SECTION}] {name} to another site.",
                 f"Set it to {value}, or remove the line.",
             )
-    lines = [f"{name} = {value}\n" for name, value in options.items() if there.get(name) != value]
+    lines = [
+        f"{name} = {value}\n" for name, value in options.items() if existing.get(name) != value
+    ]
     if not lines:
         return text
     whole = text if text.endswith("\n") or not text else f"{text}\n"
@@ -167,7 +171,7 @@ def _with_options(text: str, options: dict[str, str], settings: Path) -> str:
     stop = start + end.start() if end else len(whole)
     body = whole[start:stop]
     for name in options:
-        # An empty option would be read in place of ours.
+        # Airflow would read an empty option instead of ours.
         body = re.sub(rf"^{re.escape(name)}[ \t]*=[ \t]*\n", "", body, flags=re.MULTILINE)
     return f"{whole[:start]}{''.join(lines)}{body}{whole[stop:]}"
 
@@ -177,7 +181,7 @@ def _parsed(text: str, settings: Path) -> ConfigParser:
     try:
         parser.read_string(text)
     except Error:
-        raise ConfigError(f"{settings} is not a configuration file of Airflow.") from None
+        raise ConfigError(f"{settings} is not a valid Airflow configuration file.") from None
     return parser
 
 

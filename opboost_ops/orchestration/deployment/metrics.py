@@ -1,7 +1,7 @@
-"""Numbers to watch, through Airflow's own statsd or OpenTelemetry: public facts alone.
+"""Metrics through Airflow's statsd or OpenTelemetry; they contain public facts only.
 
-A worker sends to where its own `[metrics]` section says, and only where its environment says
-``OPBOOST_METRICS=on``: a party that sets nothing sends nothing of its budgets to a collector that
+A worker sends metrics where its `[metrics]` section says, and only if its environment sets
+``OPBOOST_METRICS=on``: by default a party discloses nothing about its budgets to a collector that
 it may share with others.
 """
 
@@ -21,16 +21,16 @@ from opboost_ops.orchestration.pages.airflow import TAG
 
 VARIABLE = "OPBOOST_METRICS"
 
-#: How a task may end.
+#: Outcomes of a task.
 Outcome = Literal["done", "skipped", "refused", "failed", "again"]
 
-#: Whole seconds that the last task of a stage took, as its page shows to everybody.
+#: Duration of a stage's last task in whole seconds, which its page shows to everyone.
 SECONDS = "stage_seconds"
 
 STAGES = "stages_total"
 RUNS = "runs_total"
 
-#: When a run of a DAG last succeeded, in seconds since 1970.
+#: Time of a DAG's last successful run, in seconds since 1970.
 SUCCESS = "last_success"
 
 REFUSED = "refused_artifacts_total"
@@ -41,10 +41,10 @@ _VALUES = {"": False, "off": False, "on": True}
 
 
 def wanted() -> bool:
-    """True if this process is to send anything.
+    """True if this process sends metrics.
 
     Raises:
-        ConfigError: The variable says neither ``on`` nor ``off``.
+        ConfigError: The variable is neither ``on`` nor ``off``.
     """
     value = os.environ.get(VARIABLE, "").lower()
     if value not in _VALUES:
@@ -56,12 +56,12 @@ def wanted() -> bool:
 
 
 class Meter:
-    """Tells of one task of a party.
+    """Sends the metrics of one task of a party.
 
     Args:
         federation: Name of the federation.
-        party: Whose task.
-        stage: Its stage.
+        party: Name of the party.
+        stage: Name of the stage.
     """
 
     def __init__(self, federation: str, party: str, stage: str) -> None:
@@ -70,11 +70,11 @@ class Meter:
         self._began = time.monotonic()
 
     def fact(self, name: str, value: float) -> None:
-        """Tell one of `pipeline.runner.facts`.
+        """Send one of `pipeline.runner.facts`.
 
         Args:
-            name: Its name.
-            value: How much.
+            name: Name of the fact.
+            value: Its value, or increment.
         """
         from opboost_ops.pipeline.runner.facts import ADDED
 
@@ -84,52 +84,48 @@ class Meter:
             _send("gauge", name, value, self._party)
 
     def ended(self, outcome: Outcome) -> None:
-        """Tell how the task has ended.
-
-        Args:
-            outcome: How.
-        """
+        """Send the task's outcome and duration."""
         _send("incr", STAGES, 1, {**self._stage, "outcome": outcome})
         _send("gauge", SECONDS, round(time.monotonic() - self._began), self._stage)
 
     def refused(self) -> None:
-        """Tell that another party's artifact was refused."""
+        """Count a rejected artifact of another party."""
         _send("incr", REFUSED, 1, self._stage)
 
 
 def meter(federation: str, party: str, stage: str) -> Meter | None:
-    """The meter of a task, where this worker is to send metrics; None elsewhere.
+    """Return a task's meter if this worker sends metrics, else None.
 
     Args:
         federation: Name of the federation.
-        party: Whose task.
-        stage: Its stage.
+        party: Name of the party.
+        stage: Name of the stage.
     """
     try:
         return Meter(federation, party, stage) if wanted() else None
     except ConfigError:
-        # The task itself says it.
+        # The task itself reports the error.
         return None
 
 
 @hookimpl
 def on_dag_run_success(dag_run: Any, msg: str) -> None:
-    """Count a run that has ended well.
+    """Count a successful run.
 
     Args:
         dag_run: The scheduler's run.
-        msg: What Airflow says of its end.
+        msg: Airflow's message about the run's end.
     """
     _run(dag_run, "success", msg)
 
 
 @hookimpl
 def on_dag_run_failed(dag_run: Any, msg: str) -> None:
-    """Count a run that has failed.
+    """Count a failed run.
 
     Args:
         dag_run: The scheduler's run.
-        msg: What Airflow says of its end.
+        msg: Airflow's message about the run's end.
     """
     _run(dag_run, "failed", msg)
 
@@ -141,7 +137,7 @@ def _run(dag_run: Any, state: str, msg: str) -> None:
         if not wanted():
             return
     except ConfigError as error:
-        _LOG.warning("no run is counted: %s", error)
+        _LOG.warning("the run is not counted: %s", error)
         return
     _send("incr", RUNS, 1, {"dag_id": dag_run.dag_id, "state": state}, scheduler=True)
     if state == "success":
@@ -156,19 +152,19 @@ def _send(
     scheduler: bool = False,
 ) -> None:
     try:
-        # Each is made ready by Airflow in its own kind of process.
+        # Airflow initialises a different module in each kind of process.
         where = "airflow.observability" if scheduler else "airflow.sdk.observability"
         stats = importlib.import_module(f"{where}.stats").Stats
         full = ".".join(["opboost", *(tags.values() if _without_tags() else ()), name])
         getattr(stats, how)(full, value, tags=dict(tags))
     except Exception as error:
-        # Whether it can be told changes nothing of what is told about.
+        # A metric that cannot be sent must not affect the task or run.
         _LOG.warning("the metric %s could not be sent (%s)", name, type(error).__name__)
 
 
 @cache
 def _without_tags() -> bool:
-    """True if tags are dropped, so that they must be in a metric's name."""
+    """True if the backend drops tags, so that the metric's name must contain them."""
     from airflow.configuration import conf
 
     tagged = ("statsd_datadog_enabled", "statsd_influxdb_enabled")

@@ -1,7 +1,7 @@
-"""Imports of an Airflow process before it forks tasks, so that each of them has them for nothing.
+"""Preloads modules in an Airflow process before it forks tasks, so that tasks need not import them.
 
-`airflow_local_settings.py` of schedulers and workers calls `preload`. Beyond what
-`pipeline.runner.fork_server` does it only imports, as threads do not survive a fork.
+`airflow_local_settings.py` of schedulers and workers calls `preload`. It only imports, apart from
+`pipeline.runner.fork_server`, because threads do not survive a fork.
 """
 
 import gc
@@ -10,10 +10,10 @@ from importlib import import_module
 
 from opboost_ops.pipeline.runner import fork_server
 
-#: What a task comes by in its own process, beside what `pipeline.runner.fork_server` has.
+#: Modules that a task imports, in addition to those that `pipeline.runner.fork_server` preloads.
 OURS = ("opboost_ops.orchestration.dags.factory", "opboost_ops.orchestration.dags.tasks")
 
-#: What Airflow imports in each task once more; another release of it may have other names.
+#: Airflow's modules that each task would import; names may change with Airflow.
 AIRFLOWS = (
     "airflow.dag_processing.bundles.local",
     "airflow.dag_processing.dagbag",
@@ -25,9 +25,9 @@ AIRFLOWS = (
 
 
 def preload() -> None:
-    """Import all of it, without collections, and keep it out of them.
+    """Import the modules and exclude them from garbage collection.
 
-    A collection in a task would look through all that was imported, and copy the memory it is in.
+    A collection in a task would traverse all imported objects, and thereby copy their memory.
     """
     gc.disable()
     fork_server.preload()

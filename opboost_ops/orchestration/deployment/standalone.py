@@ -25,15 +25,15 @@ from opboost_ops.orchestration.deployment.components import MIGRATION, log_of
 from opboost_ops.orchestration.deployment.installation import LOCAL_SETTINGS
 from opboost_ops.tables.spill.files import private_folder
 
-#: Seconds between being asked to end, and being ended.
+#: Seconds between SIGTERM and SIGKILL.
 GRACE = 4.0
 
 
 def settings(values: Mapping[str, object]) -> dict[str, str]:
-    """Environment variables of Airflow's settings.
+    """Return the environment variables of Airflow settings.
 
     Args:
-        values: By ``section.option``.
+        values: Values by ``section.option``.
     """
     return {
         f"AIRFLOW__{name.replace('.', '__').upper()}": str(value) for name, value in values.items()
@@ -41,7 +41,7 @@ def settings(values: Mapping[str, object]) -> dict[str, str]:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on."""
+    """Return an unused port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -49,7 +49,7 @@ def free_port() -> int:
 
 
 def members(sessions: Sequence[int]) -> list[int]:
-    """Living processes of the sessions, from /proc, or the sessions' leaders where it is absent.
+    """Return the living processes of some sessions from /proc; without /proc, only their leaders.
 
     Args:
         sessions: Process ids of the sessions' leaders, living or not.
@@ -69,11 +69,11 @@ def members(sessions: Sequence[int]) -> list[int]:
 
 
 def end(remaining: Callable[[], Collection[int]], grace: float = GRACE) -> None:
-    """End processes: all are asked, and those that stay are ended.
+    """Terminate processes, and kill those that remain after a grace period.
 
     Args:
-        remaining: Those that are still there, and with them what they have started.
-        grace: Seconds until the second.
+        remaining: Returns the processes that are alive, including ones started meanwhile.
+        grace: Seconds between SIGTERM and SIGKILL.
     """
     for number in (signal.SIGTERM, signal.SIGKILL):
         deadline = time.monotonic() + grace
@@ -84,7 +84,7 @@ def end(remaining: Callable[[], Collection[int]], grace: float = GRACE) -> None:
 
 
 def send(pid: int, number: int) -> bool:
-    """Send a signal; False if there is no such process."""
+    """Send a signal; False if the process does not exist."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -94,22 +94,22 @@ def send(pid: int, number: int) -> bool:
 
 _COMPONENTS = ("scheduler", "api-server", "dag-processor")
 
-#: The API that tasks talk to has a server of its own. Airflow 3.3 writes a person's action into
-#: its audit log in the event loop; on SQLite that waits for the lock of the writer, and if
-#: that is a task's request in the same process, which needs the loop to commit, both stand still
-#: until SQLite gives up after 5 s: the person's click ends in an error 500.
+#: Tasks use their own API server. Airflow 3.3 writes a user's action to its audit log in the event
+#: loop. On SQLite that waits for the writer's lock. If a task's request in the same process holds
+#: the lock and needs the loop to commit, both block until SQLite times out after 5 s, and the user
+#: gets an error 500.
 _TASKS_API = "tasks-api"
 
-#: Seconds until everything must be up.
-_PATIENCE = 300.0
+#: Seconds until all components must be up.
+_START_TIMEOUT = 300.0
 
 
 class AirflowError(OpBoostError):
-    """Airflow did not start, or stopped while it was needed."""
+    """Airflow did not start, or stopped unexpectedly."""
 
 
 def queues_of(federations: Path) -> list[str]:
-    """Queues that a folder's federation files name, and Airflow's own; faulty files name none.
+    """Return the queues in a folder's valid federation files, and Airflow's default queue.
 
     Args:
         federations: The folder.
@@ -124,17 +124,16 @@ def queues_of(federations: Path) -> list[str]:
 class Standalone:
     """Airflow on SQLite with the LocalExecutor, on 127.0.0.1 and a free port.
 
-    Used as a context manager. Each component has a process session of its own (`components`), so
-    that Ctrl-C does not reach it half-way, and so that everything it ever started can be found and
-    ended.
+    A context manager. Each component has its own process session (`components`), so that Ctrl-C
+    does not interrupt it, and all processes that it ever started can be found and ended.
 
     Args:
-        home: The AIRFLOW_HOME, made if absent.
+        home: The AIRFLOW_HOME; created if it does not exist.
         federations: The folder with federation files.
-        sites: The ``site.yaml`` of each party that it plays.
-        components: Which of Airflow's components run.
-        parties: Whose tasks it runs, where others have an Airflow of their own; all when absent.
-        environment: Variables that win over those set here: another executor, other keys.
+        sites: The ``site.yaml`` of each party on this machine.
+        components: The components of Airflow to run.
+        parties: The parties whose tasks this Airflow runs; all by default.
+        environment: Variables that override those set here, such as the executor or keys.
     """
 
     def __init__(
@@ -172,26 +171,28 @@ class Standalone:
         self.stop()
 
     def client(self) -> Client:
-        """A client of its REST API, logged in; waits until there is something to log in to.
+        """Return a logged-in client of the REST API; waits until Airflow is up.
 
         Raises:
-            AirflowError: A component ended, or the patience did.
+            AirflowError: A component ended, or Airflow was not up in time.
         """
         user, password = next(iter(json.loads(self.passwords.read_text()).items()))
         client = Client(self.url)
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _START_TIMEOUT
         while not (self._tasks_api_is_up() and client.login(user, password) and client.healthy()):
             self.check()
             if time.monotonic() > deadline:
-                raise AirflowError("Airflow is not up in time.", f"See {self.home / 'output'}.")
+                raise AirflowError(
+                    "Airflow did not start in time.", f"See the logs in {self.home / 'output'}."
+                )
             time.sleep(0.2)
         return client
 
     def check(self) -> None:
-        """Make sure that all components run.
+        """Check that all components run.
 
         Raises:
-            AirflowError: With the last lines of the one that does not.
+            AirflowError: A component has ended; contains the last lines of its log.
         """
         launcher = self._launcher
         if launcher is None or launcher.poll() is None:
@@ -204,15 +205,15 @@ class Standalone:
         )
         lines = file.read_text(errors="replace").splitlines()
         raise AirflowError(
-            "\n".join([f"Airflow's {ended}:", *lines[-15:]]), f"All of its output is in {file}."
+            "\n".join([f"Airflow's {ended}:", *lines[-15:]]), f"The full log is {file}."
         )
 
     def stop(self) -> None:
-        """End everything that was started, whatever it takes; signals wait until it is done."""
+        """End all processes that were started; signals are ignored until then."""
         before = {s: signal.signal(s, signal.SIG_IGN) for s in (signal.SIGINT, signal.SIGTERM)}
         try:
             if self._launcher is not None:
-                # Those that it starts meanwhile are among them as soon as it has.
+                # Recomputed until empty, as a component may start processes meanwhile.
                 end(lambda: members(self._sessions()))
                 self._launcher.communicate()
                 self._launcher = None
@@ -233,7 +234,7 @@ class Standalone:
                 json.dump({"admin": secrets.token_urlsafe(12)}, file)
         commands: dict[str, tuple[str, ...]] = {}
         for component in self._components:
-            # The log servers listen on all addresses, and the API server reads the files anyway.
+            # Log servers would listen on all addresses, and the API server reads the files anyway.
             more = ["--skip-serve-logs"] if component in ("scheduler", "triggerer") else []
             if component == "triggerer":
                 more += ["--queues", ",".join(queues_of(self._federations))]
@@ -244,8 +245,8 @@ class Standalone:
         self._launch(commands)
 
     def _tasks_api_is_up(self) -> bool:
-        # It makes its routes at the first request, which takes seconds: here it does so while the
-        # other components start, and not while a run's first task waits for it.
+        # The server creates its routes at the first request, which takes seconds: better now, while
+        # other components start, than when a run's first task waits for it.
         try:
             httpx.get(f"{self._tasks_url}health", timeout=30, trust_env=False)
         except httpx.TransportError:
@@ -253,7 +254,7 @@ class Standalone:
         return True
 
     def _take_home(self) -> None:
-        # The lock is inherited by the components: it is free when the last of them has ended.
+        # The components inherit the lock: it is free once the last of them has ended.
         self._lock = open(self.home / "lock", "a+")  # noqa: SIM115
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -283,7 +284,7 @@ class Standalone:
         os.write(lock, f"-{self._launcher.pid} ".encode())
 
     def _sessions(self) -> list[int]:
-        """The launcher's session, and those that it has begun."""
+        """Return the process sessions of the launcher and of the components."""
         assert self._lock is not None
         self._lock.seek(0)
         return [-int(session) for session in self._lock.read().split()]
@@ -301,7 +302,7 @@ class Standalone:
             "NO_PROXY": "127.0.0.1,localhost",
             "no_proxy": "127.0.0.1,localhost",
             "PYTHONUNBUFFERED": "1",
-            # Process titles must not overwrite the environment, by which processes are found.
+            # setproctitle must not overwrite the environment, by which processes are identified.
             "SPT_NOENV": "1",
             "OPBOOST_FEDERATIONS": str(federations.resolve()),
             **{f"OPBOOST_SITE_{party.upper()}": str(p.resolve()) for party, p in sites.items()},
@@ -317,19 +318,19 @@ class Standalone:
                     "core.execution_api_server_url": self._tasks_url,
                     "core.executor": "LocalExecutor",
                     "core.load_examples": False,
-                    # More than run at a time: Airflow may hold a process for a second after its
-                    # task has ended, until it looks again whether that is gone.
+                    # More than run concurrently: Airflow may keep a process for a second after its
+                    # task has ended.
                     "core.parallelism": 8,
                     "core.plugins_folder": self.home / "plugins",
                     "core.simple_auth_manager_passwords_file": self.passwords,
                     "core.simple_auth_manager_users": "admin:admin",
-                    # Airflow's default is one temporary folder for all Airflows of the machine.
+                    # By default all Airflows of a machine share one temporary folder.
                     "dag_processor.dag_bundle_storage_path": self.home / "bundles",
                     "dag_processor.min_file_process_interval": 10,
                     "dag_processor.refresh_interval": 10,
                     "database.sql_alchemy_conn": f"sqlite:///{self.home / 'airflow.db'}",
                     "scheduler.scheduler_idle_sleep_time": 0.1,
-                    # With a triggerer, waits hold no process and are not started again and again.
+                    # With a triggerer, waiting tasks hold no process and need no restarts.
                     "triggerer.queues_enabled": "triggerer" in self._components,
                     "usage_data_collection.enabled": False,
                     "workers.execution_api_timeout": 30,

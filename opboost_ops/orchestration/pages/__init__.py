@@ -1,5 +1,5 @@
-"""Pages in Airflow's UI, each behind the access rule of its party.
+"""Pages in Airflow's UI, each subject to its party's access rule.
 
-`app.make_app` is the application; `answers` has the list of pages, `airflow_tables` is the only
-module that names the tables of Airflow's database.
+`app.make_app` returns the application, `answers` lists the pages, and only `airflow_tables` names
+the tables of Airflow's database.
 """

@@ -1,4 +1,4 @@
-"""Who may look, which parties a deployment may show, and what goes wrong with a page."""
+"""Access to the pages: who may see what, the parties of a deployment, and errors of a page."""
 
 import logging
 import os
@@ -25,7 +25,7 @@ from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.orchestration.pages import airflow, airflow_dags
 from opboost_ops.reports.display.blocks import Block, Note, Pager, Section
 
-#: Of the pages as a whole: anyone who may see the plugins, and so their navigation.
+#: Requirement of all pages: permission to see plugins, and thereby their menu entry.
 LOGGED_IN = Depends(requires_access_view(AccessView.PLUGINS))
 
 
@@ -40,11 +40,11 @@ def _dag_reader(user: Annotated[Any, Depends(get_user)]) -> Callable[[str], bool
             )
         )
 
-    # A page asks often for the same one.
+    # A page often checks the same DAG several times.
     return cache(may_see)
 
 
-#: Tells of a DAG whether its runs may be shown to anyone who asks.
+#: Predicate: true if the user may see a DAG's runs.
 SeesDag = Annotated[Callable[[str], bool], Depends(_dag_reader)]
 
 _LOG = logging.getLogger("opboost_ops")
@@ -56,18 +56,18 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True)
 class Query:
-    """The content that a page is to show.
+    """The part of the content that a page shows.
 
     Attributes:
-        sees_dag: Whether the reader may see a DAG's runs, by its id.
+        sees_dag: Predicate of a DAG's id: true if the user may see its runs.
         party: Only this party; all of the deployment when None.
         federation: Only this federation.
         run: Only this run.
-        page: Which page of a long list, from 1.
-        entries: The same for the list of log entries.
+        page: Page number of a long list, from 1.
+        entries: Page number of the list of log entries, from 1.
         whole: All pages at once, for a download.
         since: First day of a period, as 2026-01-31; empty for the default.
-        until: Its last day, likewise.
+        until: Last day of the period, in the same form.
     """
 
     sees_dag: Callable[[str], bool]
@@ -81,26 +81,26 @@ class Query:
     until: str = ""
 
     def sees(self, federation: str) -> bool:
-        """True if the reader may see a federation."""
+        """True if the user may see a federation."""
         return self.sees_dag(f"{federation}_train")
 
     def dags(self, federation: str, *purposes: str) -> list[str]:
-        """The DAGs of a federation's runs that may be shown: its own, and those that hold it.
+        """Return the visible DAGs of a federation's runs, including handwritten DAGs.
 
         Args:
-            federation: One that may be seen.
-            purposes: What the runs are for; all when absent.
+            federation: A visible federation.
+            purposes: ``train`` or ``score``; both by default.
         """
         dags = []
         for purpose in purposes or airflow.PURPOSES:
             holders = [
-                dag for dag in airflow_dags.holders(federation, purpose) if self.sees_dag(dag)
+                dag for dag in airflow_dags.custom_dags(federation, purpose) if self.sees_dag(dag)
             ]
             dags += [f"{federation}_{purpose}", *holders]
         return dags
 
     def wants(self, federation: str, run: str | None = None) -> bool:
-        """True if a run's things are to be shown."""
+        """True if the page shows this federation and run."""
         if self.federation is not None and federation != self.federation:
             return False
         if self.run is not None and run != self.run:
@@ -110,12 +110,12 @@ class Query:
     def paged(
         self, items: Sequence[_Item], length: int, field: Literal["page", "entries"] = "page"
     ) -> tuple[Sequence[_Item], Pager | None]:
-        """The part of a list that this page shows.
+        """Return the items on the requested page of a list, and its pager if there are several.
 
         Args:
-            items: All of them.
-            length: How many fit on a page.
-            field: Which field of the question turns its pages.
+            items: All items.
+            length: Items per page.
+            field: The query field with the page number.
         """
         pages = max(1, -(-len(items) // length))
         if self.whole or pages == 1:
@@ -128,7 +128,7 @@ Builder = Callable[[str, Query], list[Block]]
 
 
 def parties() -> list[str]:
-    """The parties whose sites this process's environment names, by ``OPBOOST_SITE_<PARTY>``."""
+    """Return the parties with a ``OPBOOST_SITE_<PARTY>`` variable in this process."""
     return sorted(
         name.removeprefix(_PREFIX).lower()
         for name, value in os.environ.items()
@@ -137,22 +137,18 @@ def parties() -> list[str]:
 
 
 def sections(build: Builder, query: Query) -> list[Section]:
-    """Each party's part; the fault of one of them is told in its place and spares the others.
+    """Return each party's section; an error in one is shown in its place.
 
     Args:
-        build: Makes a party's part.
-        query: What is asked for.
+        build: Builds a party's blocks.
+        query: The content to show.
     """
     shown = [name for name in parties() if query.party in (None, name)]
     return [Section(name, tuple(guarded(partial(build, name, query)))) for name in shown]
 
 
 def guarded(build: Callable[[], list[Block]]) -> list[Block]:
-    """The blocks of a builder, or a note that says why it cannot make them.
-
-    Args:
-        build: The builder.
-    """
+    """Return a builder's blocks, or a note with its error."""
     try:
         return build()
     except ConfigError as error:
@@ -164,7 +160,7 @@ def guarded(build: Callable[[], list[Block]]) -> list[Block]:
         text = f"The network or a server failed ({type(error).__name__})."
         return [Note("bad", text, "Load this page again.")]
     except Exception as error:
-        # The text of a foreign error may hold a cell, a path or a URL with a password.
+        # The text of a foreign error may contain a cell, a path or a URL with a password.
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(last.filename).name}:{last.lineno}"
         _LOG.error("a page failed: %s at %s", type(error).__name__, where)
@@ -178,22 +174,18 @@ def guarded(build: Callable[[], list[Block]]) -> list[Block]:
 
 
 def has_state(site: Site) -> bool:
-    """True if a party's database can exist: looking at a page must not make one.
-
-    Args:
-        site: The party's.
-    """
+    """True if a party's database may exist: viewing a page must not create one."""
     prefix = "sqlite:///"
     url = site.ledger_url()
     return not url.startswith(prefix) or Path(url.removeprefix(prefix)).exists()
 
 
 def of_state(build: Callable[[Site, Policy, Query], list[Block]], absent: str) -> Builder:
-    """A builder of a party's part of a page of its state.
+    """Return a builder of a party's blocks that needs the party's database.
 
     Args:
-        build: Makes it.
-        absent: What is said where there is none yet.
+        build: Builds the blocks.
+        absent: Text to show if there is no database yet.
     """
 
     def part(party: str, query: Query) -> list[Block]:
@@ -204,17 +196,13 @@ def of_state(build: Callable[[Site, Policy, Query], list[Block]], absent: str) -
 
 
 def federations(query: Query) -> list[str]:
-    """Federations that the parties of this deployment take part in, as far as they may be seen.
-
-    Args:
-        query: What is asked for.
-    """
+    """Return the visible federations of this deployment's parties."""
     names: set[str] = set()
     for party in parties():
         try:
             site, _ = site_of(party)
             names.update(site.tables)
         except OpBoostError:
-            # The party's own part of the page says it.
+            # The party's own section shows the error.
             continue
     return sorted(name for name in names if query.sees(name))

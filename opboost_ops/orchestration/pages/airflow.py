@@ -1,6 +1,6 @@
-"""Airflow's facts about a run: its tasks, how they stand, and why one has failed.
+"""Facts about runs from Airflow's database: tasks, their states, and failures.
 
-The API server reads its own database. Elsewhere, and where it cannot be read, nothing is known.
+Only the API server can read the database. Elsewhere, or on an error, results are empty.
 """
 
 import json
@@ -16,46 +16,46 @@ from opboost_ops.config.schema import Record
 from opboost_ops.exchange.manifest import run_id
 from opboost_ops.pipeline.protocol import PHASES
 
-#: Most letters of a failure's texts, and of a stage's name.
+#: Maximum length of a failure's texts and of a stage's name, in characters.
 FAILURE_LIMIT, _NAME_LIMIT = 2048, 60
 
-#: Most letters of its XCom in the database: JSON within JSON, where some letters become several.
-_LARGEST = 4 * FAILURE_LIMIT
+#: Maximum length of its XCom in the database: nested JSON, in which characters may be escaped.
+_MAX_XCOM_LENGTH = 4 * FAILURE_LIMIT
 
-#: Every DAG that holds a federation has this tag, and those of its purpose and of the federation.
+#: Tag of each DAG that contains a federation, besides those of its purpose and the federation.
 TAG = "opboost"
 
-#: How the groups end that are ours.
+#: Suffixes of the task groups of federations.
 _PHASES = frozenset(phase.name for phase in PHASES)
 
-#: Runs that are read at a time where one is looked for.
-_SOME = 200
+#: Rows per fetch when searching for a run.
+_FETCH_ROWS = 200
 
-#: States of a task that is under way, and of one that has ended.
+#: States of a task in progress, and of a finished one.
 BUSY = ("running", "queued", "up_for_retry", "up_for_reschedule", "restarting", "deferred")
 ENDED = ("success", "skipped", "failed", "upstream_failed", "removed")
 
-#: What Airflow's log calls it when a person sets the state of a run or a task.
-_MARKS = ("patch_dag_run", "patch_task_instance")
+#: Events in Airflow's log for a user who sets the state of a run or task.
+_MARK_EVENTS = ("patch_dag_run", "patch_task_instance")
 
-#: The DAGs of a federation's runs, by what they are for.
+#: A federation's DAGs by purpose, in words.
 PURPOSES: Mapping[str, str] = {"train": "training", "score": "scoring"}
 
-#: Under this key a task leaves in XCom why it failed.
+#: XCom key under which a task records its failure.
 FAILURE = "failure"
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
 class AirflowRun:
-    """One run of a DAG.
+    """A run of a DAG.
 
     Attributes:
-        dag: The DAG's id.
+        dag: Id of the DAG.
         name: Airflow's id of the run.
-        state: How it stands.
-        due: For when it was made.
+        state: Airflow's state.
+        due: The time for which it was created.
         began: When it began.
         ended: When it ended.
     """
@@ -69,17 +69,17 @@ class AirflowRun:
 
     @property
     def run(self) -> str:
-        """OpBoost's id of it."""
+        """OpBoost's id of the run."""
         return run_id(self.dag, self.name)
 
     @property
     def href(self) -> str:
-        """Its page in Airflow."""
+        """Path of its page in Airflow."""
         return f"/dags/{quote(self.dag)}/runs/{quote(self.name, safe='')}"
 
 
 def _printable(text: str) -> str:
-    # Some databases keep no NUL, and a terminal obeys others.
+    # Some databases cannot store NUL, and other control characters affect terminals.
     return "".join(letter for letter in text if letter.isprintable() or letter == "\n")
 
 
@@ -87,13 +87,13 @@ Words = Annotated[str, AfterValidator(_printable)]
 
 
 class Failure(Record):
-    """Why a task failed, as its own worker has left it in XCom.
+    """A task's failure, as recorded in XCom by its worker.
 
     Attributes:
         problem: What happened, and where.
-        remedy: What to do about it.
-        refused: Whether the party's budget refuses.
-        stage: Which of its stages failed, in a task that runs stages.
+        remedy: How to fix it.
+        refused: True if the party's budget did not allow the release.
+        stage: Name of the failed stage, in a task that runs stages.
     """
 
     problem: Words = Field(max_length=FAILURE_LIMIT)
@@ -103,10 +103,10 @@ class Failure(Record):
 
 
 def failure_in(value: Any) -> Failure | None:
-    """The failure in an XCom, which any worker can write; None where it is of another form.
+    """Return the failure in an XCom, which any worker can write; None if it is malformed.
 
     Args:
-        value: The XCom's, or its JSON.
+        value: The XCom's value, or its JSON.
     """
     try:
         return Failure.model_validate(json.loads(value) if isinstance(value, str) else value)
@@ -114,37 +114,37 @@ def failure_in(value: Any) -> Failure | None:
         return None
 
 
-def failures_left(dag: str, run: str) -> Any:
-    """A query of what a run's tasks have left, by task; the oldest first.
+def failures_query(dag: str, run: str) -> Any:
+    """Return a query of the failures of a run's tasks, oldest first.
 
     Args:
-        dag: The DAG's id.
+        dag: Id of the DAG.
         run: Airflow's id of the run.
     """
     from sqlalchemy import Text, cast, func, select
 
     from opboost_ops.orchestration.pages.airflow_tables import XComModel as Row
 
-    # A worker can write hundreds of megabytes, of which the scheduler must not die.
+    # A worker can write hundreds of megabytes, which must not crash the scheduler.
     size = func.length(cast(Row.value, Text))
     return (
         select(Row.task_id, Row.value)
-        .where(Row.dag_id == dag, Row.run_id == run, Row.key == FAILURE, size <= _LARGEST)
+        .where(Row.dag_id == dag, Row.run_id == run, Row.key == FAILURE, size <= _MAX_XCOM_LENGTH)
         .order_by(Row.timestamp)
     )
 
 
 @dataclass(frozen=True)
 class Task:
-    """One task of a run.
+    """A task of a run.
 
     Attributes:
-        name: Its id, with its group.
-        state: How it stands; empty before it is scheduled.
-        queue: From which queue a worker takes it.
+        name: Its id, including its groups.
+        state: Airflow's state; empty before it is scheduled.
+        queue: The queue from which a worker takes it.
         since: When it began, or was queued.
         ended: When it ended.
-        failure: What it has left of its failure.
+        failure: The failure that it recorded.
     """
 
     name: str
@@ -156,60 +156,58 @@ class Task:
 
     @property
     def stage(self) -> str:
-        """Which of its stages failed; its own name where none has."""
+        """Name of the failed stage; the task's own name if there is none."""
         return (self.failure and self.failure.stage) or place_of(self.name)[1]
 
     @property
     def party(self) -> str:
-        """Whose it is; empty for a task of nobody's group."""
+        """Name of its party; empty outside a federation's groups."""
         return place_of(self.name)[0]
 
     @property
     def problem(self) -> str:
-        """Why it failed."""
+        """The reason for its failure."""
         return self.failure.problem if self.failure else "ended without a message"
 
     @property
     def title(self) -> str:
-        """Its name for people."""
+        """Its display name."""
         return f"{self.party}: {self.stage}" if self.party else self.stage
 
     def href(self, run: AirflowRun) -> str:
-        """Its page in Airflow, which has its log.
-
-        Args:
-            run: Its run.
-        """
+        """Return the path of its page in Airflow, which shows its log."""
         return f"{run.href}/tasks/{quote(self.name)}"
 
 
 def place_of(task: str) -> tuple[str, str]:
-    """The party and the name of a task; the party is empty for a task of nobody's group.
+    """Return a task's party and name; the party is empty outside a federation's groups.
 
     Args:
-        task: Its id, with the groups that it is in; ours is the innermost, ``<party>_<phase>``.
+        task: Id with its groups; the innermost group is ``<party>_<phase>``.
     """
     groups, _, name = task.rpartition(".")
     party, _, phase = groups.rpartition(".")[2].rpartition("_")
     return party if phase in _PHASES else "", name
 
 
-def named(run: str, dags: Iterable[str]) -> AirflowRun | None:
-    """The run that has an id of ours, which is its plan's; None where Airflow has none.
+def find_run(run: str, dags: Iterable[str]) -> AirflowRun | None:
+    """Return the run with an id of OpBoost's, or None.
 
     Args:
-        run: OpBoost's id.
-        dags: Ids of the DAGs in which it may be.
+        run: OpBoost's id, as in the run's plan.
+        dags: Ids of the DAGs to search.
     """
 
-    def ask(session: Any) -> AirflowRun | None:
-        # Newest first and some at a time: who asks mostly asks for one of the last.
-        rows = session.execute(_runs_query(list(dags)), execution_options={"yield_per": _SOME})
+    def query(session: Any) -> AirflowRun | None:
+        # Newest first and in batches, because mostly one of the last runs is requested.
+        rows = session.execute(
+            _runs_query(list(dags)), execution_options={"yield_per": _FETCH_ROWS}
+        )
         return next(
             (candidate for candidate in map(_airflow_run, rows) if candidate.run == run), None
         )
 
-    return answer_of(ask, None)
+    return query_airflow(query, None)
 
 
 def runs(
@@ -219,71 +217,65 @@ def runs(
     states: Iterable[str] = (),
     limit: int | None = None,
 ) -> list[AirflowRun]:
-    """Runs of some DAGs, newest first.
+    """Return the runs of some DAGs, newest first.
 
     Args:
         dags: Ids of the DAGs.
-        name: Only the one that Airflow calls so.
-        states: Only runs in these.
-        limit: At most so many.
+        name: Only the run with this id of Airflow's.
+        states: Only runs in these states.
+        limit: Maximum number of runs.
     """
 
-    def ask(session: Any) -> list[AirflowRun]:
+    def query(session: Any) -> list[AirflowRun]:
         from opboost_ops.orchestration.pages.airflow_tables import DagRun as Row
 
-        query = _runs_query(list(dags)).limit(limit)
+        statement = _runs_query(list(dags)).limit(limit)
         if name:
-            query = query.where(Row.run_id == name)
+            statement = statement.where(Row.run_id == name)
         if states:
-            query = query.where(Row.state.in_(list(states)))
-        return [_airflow_run(row) for row in session.execute(query)]
+            statement = statement.where(Row.state.in_(list(states)))
+        return [_airflow_run(row) for row in session.execute(statement)]
 
-    return answer_of(ask, [])
+    return query_airflow(query, [])
 
 
 def marked_by(run: AirflowRun) -> str:
-    """The user who marked a run or a task of it as failed; empty where nobody did.
+    """Return the user who marked a run, or a task of it, as failed; empty if nobody did."""
 
-    Args:
-        run: The run.
-    """
-
-    def ask(session: Any) -> str:
+    def query(session: Any) -> str:
         from sqlalchemy import select
 
         from opboost_ops.orchestration.pages.airflow_tables import Log as Row
 
-        query = (
+        statement = (
             select(Row.owner, Row.dttm)
-            .where(Row.dag_id == run.dag, Row.run_id == run.name, Row.event.in_(_MARKS))
+            .where(Row.dag_id == run.dag, Row.run_id == run.name, Row.event.in_(_MARK_EVENTS))
             .where(Row.extra.contains('"failed"'))
             .order_by(Row.id.desc())
             .limit(1)
         )
-        row = session.execute(query).first()
-        # A run that was cleared since has begun again.
+        row = session.execute(statement).first()
+        # Marks from before the run was cleared do not count.
         if row is None or (run.began and row[1] and aware(row[1]) < aware(run.began)):
             return ""
         return str(row[0] or "somebody")
 
-    return answer_of(ask, "") if run.state == "failed" else ""
+    return query_airflow(query, "") if run.state == "failed" else ""
 
 
 def tasks(run: AirflowRun) -> list[Task]:
-    """The tasks of a run; first those that began first.
+    """Return the tasks of a run, ordered by their start."""
 
-    Args:
-        run: The run.
-    """
-
-    def ask(session: Any) -> list[Task]:
+    def query(session: Any) -> list[Task]:
         from sqlalchemy import select
 
         from opboost_ops.orchestration.pages.airflow_tables import TaskInstance as Row
 
         this = (run.dag, run.name)
-        left = {task: failure_in(value) for task, value in session.execute(failures_left(*this))}
-        query = select(
+        failures = {
+            task: failure_in(value) for task, value in session.execute(failures_query(*this))
+        }
+        statement = select(
             Row.task_id,
             Row.state,
             Row.queue,
@@ -299,29 +291,29 @@ def tasks(run: AirflowRun) -> list[Task]:
                 began if state != "queued" else queued,
                 ended,
                 # A task that did not fail has no failure, even if a worker wrote one.
-                left.get(name) if state == "failed" else None,
+                failures.get(name) if state == "failed" else None,
             )
-            for name, state, queue, queued, began, ended in session.execute(query)
+            for name, state, queue, queued, began, ended in session.execute(statement)
         ]
         return sorted(instances, key=lambda t: (t.since is None, t.since or datetime.max, t.name))
 
-    return answer_of(ask, [])
+    return query_airflow(query, [])
 
 
-def ago(since: datetime | None, until: datetime | None = None) -> str:
-    """How long something has lasted, in the two largest units.
+def elapsed(since: datetime | None, until: datetime | None = None) -> str:
+    """Return the time between two moments in its two largest units; empty without a start.
 
     Args:
-        since: When it began.
-        until: When it ended; now when absent.
+        since: The start.
+        until: The end; now by default.
     """
     if since is None:
         return ""
-    return lasting((aware(until or datetime.now(UTC)) - aware(since)).total_seconds())
+    return duration((aware(until or datetime.now(UTC)) - aware(since)).total_seconds())
 
 
-def lasting(seconds: float) -> str:
-    """A time in the two largest units."""
+def duration(seconds: float) -> str:
+    """Return a duration in its two largest units."""
     minutes, hours, days = (int(seconds // unit) for unit in (60, 3600, 86400))
     if minutes < 1:
         return f"{max(0, int(seconds))} s"
@@ -348,35 +340,27 @@ def _airflow_run(row: Any) -> AirflowRun:
 
 
 def aware(moment: datetime) -> datetime:
-    """A time of a database that knows no zones, as UTC.
-
-    Args:
-        moment: The time.
-    """
+    """Return a time as UTC; some databases store no time zone."""
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def utc(moment: datetime | None) -> datetime | None:
-    """A time of the database, if there is one.
-
-    Args:
-        moment: The time.
-    """
+    """Return a time from the database as UTC, or None."""
     return None if moment is None else aware(moment)
 
 
-def answer_of(ask: Callable[[Any], _Found], nothing: _Found) -> _Found:
-    """Ask Airflow's database.
+def query_airflow(query: Callable[[Any], _Result], default: _Result) -> _Result:
+    """Query Airflow's database.
 
     Args:
-        ask: Asks it, in a session.
-        nothing: What is known where there is no database, or it cannot be read.
+        query: Runs the query in a session.
+        default: Returned if there is no database, or it cannot be read.
     """
     from opboost_ops.orchestration.pages.airflow_tables import create_session
 
     try:
         with create_session() as session:
-            return ask(session)
+            return query(session)
     except Exception:
-        # Without a database of Airflow's the pages show what the parties have.
-        return nothing
+        # Without Airflow's database, the pages show what the parties themselves record.
+        return default

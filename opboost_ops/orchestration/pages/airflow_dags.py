@@ -1,83 +1,79 @@
-"""Airflow's facts about a DAG: who holds a federation, when it runs, what its file lacks."""
+"""Facts about DAGs from Airflow's database: those of a federation, schedules, and faults."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from opboost_ops.orchestration.pages.airflow import TAG, answer_of, utc
+from opboost_ops.orchestration.pages.airflow import TAG, query_airflow, utc
 
-#: A DAG whose federation file is faulty has this tag besides.
+#: Additional tag of the DAG of a faulty federation file.
 INVALID = "invalid"
 
-#: What Airflow calls the timetable of a DAG that only people trigger.
-_BY_HAND = "None"
+#: Airflow's name of the timetable of a DAG without a schedule.
+_UNSCHEDULED = "None"
 
 
-def holders(federation: str, purpose: str) -> list[str]:
-    """The DAGs of people's own that hold a federation as a task group, by their tags.
+def custom_dags(federation: str, purpose: str) -> list[str]:
+    """Return the handwritten DAGs that contain a federation as a task group, by their tags.
 
     Args:
-        federation: The federation's name.
-        purpose: What its runs there are for.
+        federation: Name of the federation.
+        purpose: ``train`` or ``score``.
     """
 
-    def ask(session: Any) -> list[str]:
+    def query(session: Any) -> list[str]:
         from sqlalchemy import select
 
         from opboost_ops.orchestration.pages.airflow_tables import DagTag
 
-        about = select(DagTag.dag_id).where(DagTag.name == federation)
-        query = select(DagTag.dag_id, DagTag.name).where(DagTag.dag_id.in_(about))
+        tagged = select(DagTag.dag_id).where(DagTag.name == federation)
+        statement = select(DagTag.dag_id, DagTag.name).where(DagTag.dag_id.in_(tagged))
         tags: dict[str, set[str]] = {}
-        for dag, tag in session.execute(query):
+        for dag, tag in session.execute(statement):
             tags.setdefault(str(dag), set()).add(str(tag))
-        # A party may be called as a federation is: that one's own DAG is not this one's.
+        # A party and another federation may share a name: exclude that federation's own DAG.
         return sorted(
             dag
             for dag, own in tags.items()
             if {TAG, purpose} <= own and dag not in {f"{tag}_{purpose}" for tag in own}
         )
 
-    return answer_of(ask, [])
+    return query_airflow(query, [])
 
 
-def faulty(federation: str) -> str:
-    """The faults of a federation's file, where its DAG says so; empty for a valid file.
+def file_faults(federation: str) -> str:
+    """Return the faults of a federation's file from its DAG; empty for a valid file."""
 
-    Args:
-        federation: The federation's name.
-    """
-
-    def ask(session: Any) -> str:
+    def query(session: Any) -> str:
         from sqlalchemy import select
 
         from opboost_ops.orchestration.pages.airflow_tables import DagTag, SerializedDagModel
 
         dag = f"{federation}_train"
-        query = select(DagTag.name).where(DagTag.dag_id == dag, DagTag.name == INVALID)
-        if session.scalar(query) is None:
+        statement = select(DagTag.name).where(DagTag.dag_id == dag, DagTag.name == INVALID)
+        if session.scalar(statement) is None:
             return ""
         serialised = SerializedDagModel.get(dag, session=session)
-        words = (
+        text = (
             serialised.data["dag"].get("doc_md")
             if serialised is not None and serialised.data
             else None
         )
-        return str(words or "The federation file is faulty.")
+        return str(text or "The federation file has faults.")
 
-    return answer_of(ask, "")
+    return query_airflow(query, "")
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """When Airflow runs a DAG.
+    """The schedule of a DAG.
 
     Attributes:
-        dag: The DAG's id.
-        words: Its timetable, such as a cron expression; empty where only people trigger it.
-        paused: Whether Airflow makes no run of it now.
-        next_run: When it makes the next one; None where it is paused or has no time of its own.
+        dag: Id of the DAG.
+        words: Its timetable, such as a cron expression; empty if it has no schedule.
+        paused: True if Airflow creates no runs of it.
+        next_run: When Airflow creates the next run; None if paused or without a schedule.
     """
 
     dag: str
@@ -87,18 +83,14 @@ class Schedule:
 
 
 def schedules(dags: Iterable[str]) -> list[Schedule]:
-    """When Airflow runs each DAG, by the DAG's id.
+    """Return the schedules of some DAGs, ordered by id."""
 
-    Args:
-        dags: Ids of the DAGs.
-    """
-
-    def ask(session: Any) -> list[Schedule]:
+    def query(session: Any) -> list[Schedule]:
         from sqlalchemy import select
 
         from opboost_ops.orchestration.pages.airflow_tables import DagModel as Row
 
-        query = (
+        statement = (
             select(Row.dag_id, Row.timetable_summary, Row.is_paused, Row.next_dagrun_create_after)
             .where(Row.dag_id.in_(list(dags)), Row.is_stale.is_(False))
             .order_by(Row.dag_id)
@@ -106,11 +98,11 @@ def schedules(dags: Iterable[str]) -> list[Schedule]:
         return [
             Schedule(
                 str(dag),
-                "" if words in (None, _BY_HAND) else str(words),
+                "" if words in (None, _UNSCHEDULED) else str(words),
                 bool(paused),
                 None if paused else utc(at),
             )
-            for dag, words, paused, at in session.execute(query)
+            for dag, words, paused, at in session.execute(statement)
         ]
 
-    return answer_of(ask, [])
+    return query_airflow(query, [])

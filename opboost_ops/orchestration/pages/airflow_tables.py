@@ -1,13 +1,13 @@
-"""Airflow's own tables: nothing else here names their classes, which Airflow may move or change.
+"""Airflow's own tables, whose classes are named only here because Airflow may change them.
 
-Import a class within the function that needs it. docs/adr/0021-what-airflow-does-not-promise.md
-says which are read, by whom, and why nothing that Airflow promises would do.
+Import a class inside the function that needs it. docs/adr/0021-what-airflow-does-not-promise.md
+lists who reads which table, and why no stable interface suffices.
 """
 
 from importlib import import_module
 from typing import Any
 
-_PLACES = {
+_MODULES = {
     "DagModel": "airflow.models.dag",
     "DagRun": "airflow.models.dagrun",
     "DagTag": "airflow.models.dag",
@@ -22,6 +22,6 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    if name not in _MODULES:
         raise AttributeError(name)
-    return getattr(import_module(_PLACES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

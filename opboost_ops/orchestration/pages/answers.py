@@ -1,4 +1,4 @@
-"""The response of a route: a page, one of its tables as CSV, or a document of the package."""
+"""Responses of a route: a page, one of its tables as CSV, or a document of the package."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from opboost_ops.reports.display.blocks import Section, tables
 from opboost_ops.reports.display.html import Page, page_html
 from opboost_ops.reports.display.tables import table_csv
 
-#: Of each page, by the first part of its path, the document that explains it.
+#: The document that explains each page, by the first part of the page's path.
 ABOUT = {
     "status": "pages",
     "ledger": "ledger",
@@ -26,7 +26,7 @@ ABOUT = {
     "run": "runbook",
 }
 
-#: The pages of the navigation: path, title, and what they are for.
+#: The pages in the navigation: path, title, and purpose.
 PAGES = (
     ("status", "Status", "Whether each federation runs, since when, and what blocks it."),
     ("ledger", "Privacy ledger", "What each party released, what it cost, and what is left."),
@@ -39,11 +39,7 @@ _DOCUMENT = re.compile(r"(?:\.\./)?([a-z0-9-]+)\.md(#.*)?")
 
 
 def answer(request: Request, page: Page) -> Response:
-    """A page, or one of its tables as CSV: ``csv`` in the address names party and table.
-
-    Args:
-        request: The request.
-        page: The page.
+    """Return a page, or the table of it that the query's ``csv`` names by party and table.
 
     Raises:
         HTTPException: 404, there is no such table.
@@ -72,13 +68,13 @@ def _download(path: str, sections: Sequence[Section], csv: str) -> Response:
 
 @lru_cache(maxsize=64)
 def document(name: str) -> tuple[str, str] | None:
-    """A document's title and its HTML, in which links lead to documents alone.
+    """Return a document's title and HTML, with links to other documents only.
 
     Args:
-        name: Its name, without the ending.
+        name: File name without its suffix.
 
     Returns:
-        None where there is none.
+        None if there is no such document.
     """
     file = shipped("docs") / f"{name}.md"
     if not re.fullmatch("[a-z0-9-]+", name) or not file.is_file():
@@ -88,7 +84,7 @@ def document(name: str) -> tuple[str, str] | None:
     title = name
     for before, token in pairwise(tokens):
         if before.type == "heading_open":
-            # As the documents' own site calls a place.
+            # The same anchors as in the published documentation.
             words = re.sub(r"[^\w\s-]", "", token.content.lower()).split()
             before.attrSet("id", re.sub("-+", "-", "-".join(words)))
             title = token.content if before.tag == "h1" else title
@@ -97,7 +93,7 @@ def document(name: str) -> tuple[str, str] | None:
 
 
 def _linked(token: Token) -> Token:
-    """A link to another document leads there; one to anything else, and a picture, is its words."""
+    """Keep links to other documents; replace other links and images by their text."""
     if token.type == "image":
         return Token("text", "", 0, content=token.content)
     if token.type == "link_open":

@@ -1,4 +1,4 @@
-"""The application that Airflow's API server mounts: routes behind its login, and their headers."""
+"""The application that Airflow's API server mounts: routes behind its login, and HTTP headers."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -57,7 +57,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "SAMEORIGIN",
 }
-#: Pages that a run has written: they have their style inside, and no right to anything.
+#: Headers of pages that a run has written: inline style is allowed, and nothing else.
 _SANDBOX = {
     "Content-Security-Policy": "sandbox; default-src 'none'; "
     "style-src 'unsafe-inline'; frame-ancestors 'self'"
@@ -71,11 +71,11 @@ PartyName = Annotated[str, Path(pattern=_NAME)]
 FederationName = Annotated[str, Path(pattern=_NAME)]
 Run = Annotated[str, Path(pattern=_RUN)]
 Boundary = Annotated[str, Path(pattern=_BOUNDARY)]
-AskedName = Annotated[str, Field(pattern=rf"{_NAME}|^$")]
-AskedRun = Annotated[str, Field(pattern=rf"{_RUN}|^$")]
-AskedPage = Annotated[int, Field(ge=1, le=10**6)]
-AskedDay = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$|^$")]
-AskedText = Annotated[str, Field(max_length=250)]
+QueryName = Annotated[str, Field(pattern=rf"{_NAME}|^$")]
+QueryRun = Annotated[str, Field(pattern=rf"{_RUN}|^$")]
+QueryPage = Annotated[int, Field(ge=1, le=10**6)]
+QueryDay = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$|^$")]
+QueryText = Annotated[str, Field(max_length=250)]
 
 _BUILDERS = {
     "ledger": of_state(ledger.build, "Nothing was released yet: the party has no ledger."),
@@ -84,7 +84,7 @@ _BUILDERS = {
     "quality": quality.build,
 }
 _MODELS = ("Models", "models")
-#: How the ids of a federation's own DAGs end.
+#: Suffixes of the ids of a federation's own DAGs.
 _DAGS = ("train", "score", "tables", "join", "admin")
 _STATIC = {
     "style.css": "text/css; charset=utf-8",
@@ -94,7 +94,7 @@ _STATIC = {
 
 
 def make_app() -> FastAPI:
-    """The application; every route of it asks for a login."""
+    """Return the application; all routes require a login."""
     compile_templates()
     app = FastAPI(
         title="OpBoost", dependencies=[LOGGED_IN], docs_url=None, redoc_url=None, openapi_url=None
@@ -155,12 +155,12 @@ def _static(name: str, media: str) -> Response:
 def _query(
     request: Request,
     sees_dag: SeesDag,
-    party: AskedName = "",
-    federation: AskedName = "",
-    page: AskedPage = 1,
-    entries: AskedPage = 1,
-    since: AskedDay = "",
-    until: AskedDay = "",
+    party: QueryName = "",
+    federation: QueryName = "",
+    page: QueryPage = 1,
+    entries: QueryPage = 1,
+    since: QueryDay = "",
+    until: QueryDay = "",
 ) -> Query:
     return Query(
         sees_dag,
@@ -175,8 +175,8 @@ def _query(
     )
 
 
-#: What every page may be asked for; a run is named differently by a run's own page.
-Asked = Annotated[Query, Depends(_query)]
+#: Query parameters common to all pages; the page of a run names the run differently.
+PageQuery = Annotated[Query, Depends(_query)]
 
 
 def _visible(sees_dag: SeesDag, party: PartyName, federation: FederationName) -> tuple[str, str]:
@@ -191,7 +191,7 @@ def _visible(sees_dag: SeesDag, party: PartyName, federation: FederationName) ->
 Visible = Annotated[tuple[str, str], Depends(_visible)]
 
 
-def _state(query: Asked) -> Response:
+def _state(query: PageQuery) -> Response:
     return Response(state.state(query).model_dump_json(indent=1), media_type="application/json")
 
 
@@ -215,7 +215,7 @@ def _status(request: Request, sees_dag: SeesDag) -> Response:
 
 
 def _page(name: str, title: str, lead: str) -> Callable[..., Response]:
-    def page(request: Request, base_query: Asked, run: AskedRun = "") -> Response:
+    def page(request: Request, base_query: PageQuery, run: QueryRun = "") -> Response:
         query = replace(base_query, run=run or None)
         parts = [part for part in sections(_BUILDERS[name], query) if part.blocks]
         days = name == "ledger"
@@ -224,18 +224,18 @@ def _page(name: str, title: str, lead: str) -> Callable[..., Response]:
             filters.insert(0, Filter("federation", "Federation", "choice", names))
         if len(mine := parties()) > 1:
             filters.insert(0, Filter("party", "Party", "choice", mine))
-        ways = ledger.ways(query) if days and mine else ()
-        return answer(request, Page(title, lead, parts, filters if mine else [], ways=ways))
+        presets = ledger.period_links(query) if days and mine else ()
+        return answer(request, Page(title, lead, parts, filters if mine else [], presets=presets))
 
     return page
 
 
 def _run(
     request: Request,
-    base_query: Asked,
-    dag: AskedText = "",
-    run: AskedText = "",
-    id: AskedRun = "",  # noqa: A002  It is the name in the address.
+    base_query: PageQuery,
+    dag: QueryText = "",
+    run: QueryText = "",
+    id: QueryRun = "",  # noqa: A002  The name in the URL.
 ) -> Response:
     airflow_run = _find(base_query, dag, run)
     run_name = run_id(dag, run) if dag and run else id
@@ -243,14 +243,14 @@ def _run(
         raise HTTPException(404)
     query = replace(base_query, run=run_name)
     if dag:
-        # An id that Airflow gives says nothing of federations but the DAG's own.
+        # A DAG's id identifies only the federation that the DAG belongs to.
         query = replace(query, federation=_federation_of(dag, base_query))
     else:
         for name in federations(query):
             if query.wants(name, run_name) and airflow_run is None:
-                airflow_run = airflow.named(run_name, query.dags(name))
+                airflow_run = airflow.find_run(run_name, query.dags(name))
                 query = query if airflow_run is None else replace(query, federation=name)
-    # Of a DAG that holds no federation of these parties, Airflow alone knows something.
+    # Only Airflow knows about DAGs without a federation of these parties.
     parts = sections(runs.build, query) if query.federation or not dag else []
     shown = [*runs.worth_a_section(sorted(parts, key=runs.verdict_first))]
     lead = (
@@ -261,7 +261,7 @@ def _run(
     box = runs.of_run(airflow_run, partial(progress_text, query), _after(airflow_run, query))
     if dag and airflow_run is None:
         box = [Note("muted", "Airflow has no such run: it was deleted, or never began.")]
-    top = [*box, *runs.ways_of_run(airflow_run, box)]
+    top = [*box, *runs.run_links(airflow_run, box)]
     reply = answer(request, Page(f"Run {run_name}", lead, shown, top=top))
     if airflow_run is not None and airflow_run.state in ("running", "queued") and not query.whole:
         reply.headers["Refresh"] = "10"
@@ -269,14 +269,14 @@ def _run(
 
 
 def _find(query: Query, dag: str, run: str) -> airflow.AirflowRun | None:
-    """A run by Airflow's names, which only those who may see its DAG may ask for."""
+    """Return a run by Airflow's ids, if the user may see its DAG."""
     if dag and not query.sees_dag(dag):
         raise HTTPException(403)
     return next(iter(airflow.runs([dag], name=run)), None) if dag and run else None
 
 
 def _federation_of(dag: str, query: Query) -> str | None:
-    """The federation of a DAG, its own or one that holds it, where the reader may see it."""
+    """Return the visible federation that a DAG belongs to or contains."""
     for name in federations(query):
         own = {f"{name}_{what}" for what in _DAGS}
         if query.wants(name, query.run) and (dag in own or dag in query.dags(name)):
@@ -285,7 +285,7 @@ def _federation_of(dag: str, query: Query) -> str | None:
 
 
 def _after(run: airflow.AirflowRun | None, query: Query) -> tuple[str, ...]:
-    """Facts that people need after a failed run."""
+    """Return what a user needs to know after a failed run."""
     name = query.federation
     if run is None or run.state != "failed" or name is None:
         return ()
@@ -333,8 +333,8 @@ def _report(
     quality.report_file(party, federation, run, boundary, "json")
     blocks: list[Block] = guarded(partial(quality.report, party, federation, run, boundary))
     title, lead = boundary.replace("_", " "), f"Run {run} of {federation}."
-    airflow_run = airflow.named(run, Query(sees_dag).dags(federation))
-    top = [runs.ways_of_check(airflow_run, party, run, boundary)]
+    airflow_run = airflow.find_run(run, Query(sees_dag).dags(federation))
+    top = [runs.check_links(airflow_run, party, run, boundary)]
     back = ("Data quality", "quality")
     return answer(request, Page(title, lead, [Section(party, tuple(blocks))], back=back, top=top))
 

@@ -1,4 +1,4 @@
-"""The artifacts of a run in the store, as far as a party may read them, each verified."""
+"""A run's artifacts in the store that a party may read, each verified."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,12 @@ from opboost_ops.reports.display.blocks import (
     moment,
     size,
 )
-from opboost_ops.reports.display.charts import MANY, Message, colour_of, exchanged
+from opboost_ops.reports.display.charts import (
+    TOO_MANY_PARTIES,
+    Message,
+    colour_of,
+    sequence_diagram,
+)
 from opboost_ops.reports.ledger_tables import kind_words
 
 #: Kinds in the order of the protocol.
@@ -36,19 +41,19 @@ _ORDER: Mapping[str, int] = {kind: at for at, kind in enumerate(get_args(Kind))}
 
 
 @dataclass(frozen=True)
-class Inspected:
-    """An artifact that was looked at.
+class InspectedArtifact:
+    """An artifact in the store, and the result of its verification.
 
     Attributes:
-        kind: The kind of its place.
-        about: The party of its place.
-        sender: Who alone may have published it.
-        receiver: Whom it is for; None for all.
-        size: Bytes of all its files as they lie in the store.
-        manifest: What it says of itself, if that can be read.
-        rejected: Why it is not what it must be; None if it is.
-        gone: It is no longer in the store.
-        declared: The federation of a plan that is what it must be.
+        kind: Kind of its place.
+        about: Party of its place.
+        sender: The only party that may publish it.
+        receiver: The party it is addressed to; None for all.
+        size: Size of all its files in the store, in bytes.
+        manifest: Its manifest, if readable.
+        rejected: Why verification failed; None if it succeeded.
+        gone: True if it is no longer in the store.
+        declared: The federation that a valid plan declares.
     """
 
     kind: str
@@ -64,17 +69,17 @@ class Inspected:
 
 def inspect_run(
     store: Store, site: Site, policy: Policy, federation: str, run: str
-) -> list[Inspected]:
-    """Everything in a run that a party sent, that is for it, or that is for all.
+) -> list[InspectedArtifact]:
+    """Return a run's artifacts that a party sent, or that are addressed to it or to all.
 
-    What others say to each other is left out, although it lies in the same store.
+    Artifacts between other parties are excluded, although the store contains them.
 
     Args:
         store: The exchange.
-        site: Whose view.
-        policy: Its policy, which pins the label holder's key.
-        federation: The run's federation.
-        run: Its id.
+        site: The party's site.
+        policy: The party's policy, which pins the label holder's key.
+        federation: Name of the federation.
+        run: Id of the run.
     """
     party = site.party
     places = [place.split("/")[2:] for place in store.list(f"{federation}/{run}")]
@@ -94,7 +99,9 @@ def inspect_run(
 
     plan_place = reference(federation, run, "plan", holder)
     plan_files = store.get(plan_place) or {}
-    plan = _inspected(Inspected("plan", holder, holder, None), plan_files, plan_place, plan_keys)
+    plan = _inspected(
+        InspectedArtifact("plan", holder, holder, None), plan_files, plan_place, plan_keys
+    )
     declared = plan.declared
 
     def declared_keys(manifest: Manifest, what: str) -> Sequence[str]:
@@ -111,18 +118,18 @@ def inspect_run(
         what = reference(federation, run, kind, about)
         files = store.get(what)
         if files is not None:
-            place = Inspected(kind, about, sender, addressed)
+            place = InspectedArtifact(kind, about, sender, addressed)
             inspected.append(_inspected(place, files, what, declared_keys))
     return inspected
 
 
 def _inspected(
-    place: Inspected,
+    place: InspectedArtifact,
     files: Mapping[str, bytes],
     what: str,
     keys_of: Callable[[Manifest, str], Sequence[str]],
-) -> Inspected:
-    """A place as its manifest describes it, and why it is not what it must be."""
+) -> InspectedArtifact:
+    """Verify an artifact against its place and the sender's keys."""
     place = replace(place, size=sum(map(len, files.values())))
     try:
         manifest = contents.read_manifest(files, what)
@@ -140,9 +147,9 @@ def _inspected(
 
 
 def _declared_federation(
-    place: Inspected, manifest: Manifest, files: Mapping[str, bytes], key: str
+    place: InspectedArtifact, manifest: Manifest, files: Mapping[str, bytes], key: str
 ) -> Federation:
-    """The federation that a plan declares, of which its signer is the label holder."""
+    """Return the federation that a plan declares; its signer must be the label holder."""
     what = manifest.reference
     document = opened(manifest, files, None, what).document
     declared = parse_federation(document.get("federation"), what)
@@ -153,13 +160,13 @@ def _declared_federation(
 
 
 @dataclass(frozen=True)
-class Place:
-    """A run that the audit log knows, and what it says of its artifacts.
+class LoggedRun:
+    """A run in the audit log.
 
     Attributes:
-        federation: The run's federation.
-        run: Its id.
-        noted: The last entry at each place, by ``<kind>/<party>``.
+        federation: Name of the federation.
+        run: Id of the run.
+        noted: The last log entry about each artifact, by ``<kind>/<party>``.
     """
 
     federation: str
@@ -170,23 +177,23 @@ class Place:
 def artifacts(
     site: Site,
     policy: Policy,
-    runs: Sequence[Place],
+    runs: Sequence[LoggedRun],
     pager: Pager | None,
     once: tuple[str, ...] = (),
 ) -> list[Block]:
-    """The artifacts of some runs that a party sent or may read, each verified now.
+    """Return blocks with some runs' artifacts that a party sent or may read, verified now.
 
     Args:
-        site: Whose view.
-        policy: Its policy, which pins the label holder's key.
+        site: The party's site.
+        policy: The party's policy, which pins the label holder's key.
         runs: The runs.
-        pager: Where in the list of runs this is.
-        once: Columns that are said once where all artifacts say the same.
+        pager: Position in the list of runs.
+        once: Columns that are shown once if all rows have the same value.
     """
     store = open_store(site.store)
     rows: list[Row] = []
     figures: list[Figure] = []
-    learnt: dict[str, None] = {}
+    alignments: dict[str, None] = {}
     for run in runs:
         artifacts_of_run = _inspect_with_gone(store, site, policy, run)
         rows += [
@@ -196,8 +203,8 @@ def artifacts(
         plans = [
             artifact.declared for artifact in artifacts_of_run if artifact.declared is not None
         ]
-        # Whom else the label holder asked is nothing of a feature holder's page.
-        learnt |= {
+        # A feature holder's page must not show what the label holder asked other parties.
+        alignments |= {
             alignment_words(plan, "each feature holder"): None
             for plan in plans
             if plan.learning == "vertical"
@@ -226,33 +233,35 @@ def artifacts(
         "digests of the manifest; of encrypted files only their receiver can check more than "
         "names and sizes. In the log: the digest is the one that this party noted when it was "
         "sent or "
-        f"received.{''.join(f' To find common people: {words}' for words in learnt)}",
+        f"received.{''.join(f' To find common people: {words}' for words in alignments)}",
         pager=pager,
         once=once,
     )
     blocks: list[Block] = []
     if figures:
-        # Side by side they would hide the third party behind an edge.
+        # Side by side, the figures would be cut off after the second party.
         blocks.append(Figures("Who sent what to whom", figures, wide=True))
     return [*blocks, table]
 
 
-def _inspect_with_gone(store: Store, site: Site, policy: Policy, run: Place) -> list[Inspected]:
+def _inspect_with_gone(
+    store: Store, site: Site, policy: Policy, run: LoggedRun
+) -> list[InspectedArtifact]:
     party = site.party
     inspected = inspect_run(store, site, policy, run.federation, run.run)
-    there = {f"{artifact.kind}/{artifact.about}" for artifact in inspected}
+    existing = {f"{artifact.kind}/{artifact.about}" for artifact in inspected}
     gone = []
     for place, entry in run.noted.items():
-        if place not in there:
+        if place not in existing:
             kind, about = place.split("/")
             ends = (entry.party, party) if entry.action == "received" else (party, entry.party)
-            gone.append(Inspected(kind, about, *ends, gone=True))
+            gone.append(InspectedArtifact(kind, about, *ends, gone=True))
     return sorted(
         [*inspected, *gone], key=lambda artifact: (_ORDER.get(artifact.kind, 99), artifact.about)
     )
 
 
-def _artifact_row(run: Place, artifact: Inspected, noted: Entry | None) -> Row:
+def _artifact_row(run: LoggedRun, artifact: InspectedArtifact, noted: Entry | None) -> Row:
     manifest = artifact.manifest
     if artifact.gone:
         verdict = Cell("no longer in the store", state="muted")
@@ -285,9 +294,9 @@ def _artifact_row(run: Place, artifact: Inspected, noted: Entry | None) -> Row:
     )
 
 
-def _exchange_figure(run: Place, inspected: Sequence[Inspected]) -> Figure | None:
+def _exchange_figure(run: LoggedRun, inspected: Sequence[InspectedArtifact]) -> Figure | None:
     names = sorted({n for artifact in inspected for n in (artifact.sender, artifact.receiver) if n})
-    if len(names) >= MANY:
+    if len(names) >= TOO_MANY_PARTIES:
         return None
     holder = next((artifact.sender for artifact in inspected if artifact.kind == "plan"), None)
     plan = next(
@@ -295,7 +304,7 @@ def _exchange_figure(run: Place, inspected: Sequence[Inspected]) -> Figure | Non
     )
     parties = plan.parties if plan is not None else names.copy()
     if holder in names:
-        # In the middle, because everything comes from it or goes to it.
+        # In the middle, because all artifacts come from it or go to it.
         names.remove(holder)
         names.insert(len(names) // 2, holder)
     messages = [
@@ -311,4 +320,4 @@ def _exchange_figure(run: Place, inspected: Sequence[Inspected]) -> Figure | Non
     ]
     title = f"Who sent what to whom in run {run.run}"
     caption = f"Run {run.run} of {run.federation}"
-    return Figure(exchanged(names, messages, title=title), caption)
+    return Figure(sequence_diagram(names, messages, title=title), caption)

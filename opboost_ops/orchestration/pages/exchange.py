@@ -1,4 +1,4 @@
-"""The exchange's page: who sent what to whom, and whether it is what it claims to be."""
+"""The exchange page: who sent what to whom, and whether each artifact is verified."""
 
 import re
 from collections import Counter
@@ -16,10 +16,10 @@ from opboost_ops.exchange.encryption import key_name
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.party_state import agreements_of, open_state
 from opboost_ops.orchestration.pages.access import Query, guarded, has_state
-from opboost_ops.orchestration.pages.artifacts import Place, artifacts
+from opboost_ops.orchestration.pages.artifacts import LoggedRun, artifacts
 from opboost_ops.pipeline.party import clock, trust
 from opboost_ops.privacy.consent.agreements import Agreement
-from opboost_ops.reports.audit_log import LogRead, Owner, log_of
+from opboost_ops.reports.audit_log import AuditLogView, Owner, log_of
 from opboost_ops.reports.display.blocks import (
     Block,
     Cell,
@@ -34,10 +34,10 @@ from opboost_ops.reports.display.blocks import (
     second,
 )
 
-#: Entries of an audit log with their numbers.
+#: Numbered entries of an audit log.
 Entries = Sequence[tuple[int, Entry]]
 
-#: Runs and log entries on a page. All artifacts of a shown run are read and verified.
+#: Runs and log entries per page. All artifacts of the shown runs are read and verified.
 _RUNS = 3
 
 _ENTRIES = 20
@@ -48,30 +48,31 @@ _SENT = "including answers"
 
 
 def build(site: Site, policy: Policy, query: Query) -> list[Block]:
-    """A party's side of the exchange.
+    """Return the blocks of a party's exchange page.
 
     Args:
-        site: The party's.
-        policy: Its policy.
-        query: What is asked for.
+        site: The party's site.
+        policy: The party's policy.
+        query: The content to show.
     """
     log = log_of(site)
-    where = log.where
-    mine = {owner: spans for owner, spans in where.owners.items() if _wanted(owner, query)}
+    index = log.index
+    mine = {owner: spans for owner, spans in index.owners.items() if _wanted(owner, query)}
     runs = [owner for owner in reversed(mine) if _RUN.fullmatch(owner[1])]
     page, pager = query.paged(runs, _RUNS)
     if query.whole:
-        # A download of artifacts holds what its page shows: reading all ever sent has no bound.
+        # A download of artifacts is limited to its page: reading all artifacts ever sent could take
+        # arbitrarily long.
         page = runs[(query.page - 1) * _RUNS : query.page * _RUNS]
     spans = sorted(chain(*mine.values()), key=attrgetter("start"), reverse=True)
     numbers = [n for span in spans for n in reversed(span)]
-    done = Counter(chain.from_iterable(where.actions[s.start - 1 : s.stop - 1] for s in spans))
-    wrong = (n for n in numbers if where.actions[n - 1] == "rejected")
+    done = Counter(chain.from_iterable(index.actions[s.start - 1 : s.stop - 1] for s in spans))
+    wrong = (n for n in numbers if index.actions[n - 1] == "rejected")
     rejected = [*islice(wrong, _ENTRIES)] if done["rejected"] else []
     listed, turned = query.paged(numbers, _ENTRIES, "entries")
     with open_state(site) as state:
         logs = [state.audit.numbered([*chain(*mine[owner])]) for owner in page]
-        places = [_place(owner, entries) for owner, entries in zip(page, logs, strict=True)]
+        places = [_logged_run(owner, entries) for owner, entries in zip(page, logs, strict=True)]
         refused = state.audit.numbered(rejected)[::-1]
         entries = state.audit.numbered(listed)[::-1]
     blocks: list[Block] = [_facts(log, done, len(runs))]
@@ -87,22 +88,22 @@ def build(site: Site, policy: Policy, query: Query) -> list[Block]:
 def _wanted(owner: Owner, query: Query) -> bool:
     federation, rest = owner
     if not rest:
-        # A rotated secret is of no federation.
+        # The rotation of a secret belongs to no federation.
         return query.federation is None and query.run is None
     return query.wants(federation, rest)
 
 
-def _place(owner: Owner, entries: Entries) -> Place:
-    """A run of the log, with the newest entry of each of its places."""
+def _logged_run(owner: Owner, entries: Entries) -> LoggedRun:
+    """Return a run of the log, with the newest entry about each artifact."""
     noted: dict[str, Entry] = {}
     for _, entry in reversed(entries):
         parts = entry.place.split("/")
         if len(parts) == 4 and entry.action in ("sent", "answered", "received"):
             noted.setdefault("/".join(parts[2:]), entry)
-    return Place(*owner, noted)
+    return LoggedRun(*owner, noted)
 
 
-def _facts(log: LogRead, done: Mapping[str, int], runs: int) -> Facts:
+def _facts(log: AuditLogView, done: Mapping[str, int], runs: int) -> Facts:
     rejected = done.get("rejected", 0)
     intact = log.failure is None
     whole = f"{log.count:,} entries, head {log.head[:16]}, all verified {second(log.at)} UTC"
@@ -123,10 +124,10 @@ def _facts(log: LogRead, done: Mapping[str, int], runs: int) -> Facts:
 
 
 def rejections(entries: Sequence[Entry]) -> list[Block]:
-    """Rejected artifacts and the reasons; nothing if none was rejected.
+    """Return a table of rejected artifacts with reasons; empty if there are none.
 
     Args:
-        entries: Of the audit log, newest first.
+        entries: Entries of the audit log, newest first.
     """
     rejected = [entry for entry in entries if entry.action == "rejected"]
     if not rejected:
@@ -169,12 +170,12 @@ def _entries(page: Entries, pager: Pager | None) -> Table:
 
 
 def run_entries(party: str, federation: str, run: str) -> Entries:
-    """One run's entries of a party's audit log, oldest first, each with its number.
+    """Return a run's numbered entries of a party's audit log, oldest first.
 
     Args:
-        party: Whose log.
-        federation: The run's federation.
-        run: Its id.
+        party: Name of the party.
+        federation: Name of the federation.
+        run: Id of the run.
     """
     site, _ = site_of(party)
     if not has_state(site):
@@ -185,35 +186,35 @@ def run_entries(party: str, federation: str, run: str) -> Entries:
 
 
 def run_blocks(party: str, federation: str, run: str, mine: Entries) -> list[Block]:
-    """One run's part of the exchange, for the page of a run.
+    """Return a run's exchange for the page of the run.
 
     Args:
-        party: Whose view.
-        federation: The run's federation.
-        run: Its id.
-        mine: Its entries of the party's audit log.
+        party: Name of the party.
+        federation: Name of the federation.
+        run: Id of the run.
+        mine: The run's entries of the party's audit log.
     """
     site, policy = site_of(party)
     return [
         *rejections([entry for _, entry in reversed(mine)]),
-        *artifacts(site, policy, [_place((federation, run), mine)], None, ("run",)),
+        *artifacts(site, policy, [_logged_run((federation, run), mine)], None, ("run",)),
     ]
 
 
-#: So many days before its last day a key is marked.
-_SOON = timedelta(days=14)
+#: Time before its expiry at which a key is marked.
+_EXPIRES_SOON = timedelta(days=14)
 
-#: Words, and how they are shown.
-_Shown = tuple[str, State]
+#: A text and its display state.
+_StateText = tuple[str, State]
 
 
 def keys_table(site: Site, policy: Policy, wanted: Callable[[str], bool]) -> Table:
-    """The keys of those with whom a party deals, by the newest agreement with each federation.
+    """Return the keys of the parties that a party deals with, by its newest agreements.
 
     Args:
-        site: Whose agreements.
-        policy: Its policy: a feature holder deals with those that this pins.
-        wanted: Whether a federation is to be shown, by its name.
+        site: The party's site.
+        policy: Its policy: a feature holder deals with the parties that it pins.
+        wanted: Predicate of a federation's name: true if it is shown.
     """
     agreements = agreements_of(site)
     newest = {
@@ -252,16 +253,16 @@ def _rows(spec: PublicKeys, today: date) -> Iterator[Row]:
         yield _row(key, "", None, None, ("revoked", "bad"))
 
 
-def _state(first: date | None, last: date | None, today: date) -> _Shown:
+def _state(first: date | None, last: date | None, today: date) -> _StateText:
     if first is not None and today < first:
         return "not yet", "muted"
     if last is None:
         return "good", "good"
     if today > last:
         return "expired", "bad"
-    return ("expires soon", "warn") if last - today <= _SOON else ("good", "good")
+    return ("expires soon", "warn") if last - today <= _EXPIRES_SOON else ("good", "good")
 
 
-def _row(key: str, use: str, first: date | None, last: date | None, shown: _Shown) -> Row:
+def _row(key: str, use: str, first: date | None, last: date | None, shown: _StateText) -> Row:
     name, (text, state) = Cell(key_name(key), key, title=key), shown
     return name, use, str(first or ""), str(last or ""), Cell(text, state=state)

@@ -1,4 +1,4 @@
-"""The privacy ledger's pages: what a party released and what is left, and a period's statement."""
+"""The privacy ledger's pages: a party's releases and budgets, and the statement of a period."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from opboost_ops.exchange.party_state import PartyState, agreements_of, open_sta
 from opboost_ops.orchestration.pages.access import Query, guarded, parties
 from opboost_ops.privacy.ledger.entries import Dated
 from opboost_ops.reports import ledger_tables
-from opboost_ops.reports.audit_log import LogRead, log_of
+from opboost_ops.reports.audit_log import AuditLogView, log_of
 from opboost_ops.reports.display.blocks import (
     Block,
     Cell,
@@ -33,27 +33,27 @@ from opboost_ops.reports.display.html import Filter
 from opboost_ops.reports.ledger import LedgerView, charged, ledger_of, planned, queries, sum_of
 from opboost_ops.reports.ledger_tables import exact_table, history, loss_curves
 
-#: How many entries a page shows.
+#: Entries per page.
 _LINES = 20
 
-#: Days of a period without a first one.
+#: Length in days of a period without a first day.
 DAYS = 30
 
 Preamble = tuple[tuple[str, str], ...]
 
 _REFUSALS: frozenset[Action] = frozenset({"refused", "rejected", "act_refused"})
 
-#: Changes that a line names; `opboost agree` shows all of a new one.
-_NAMED = 6
+#: Maximum number of changes per line; `opboost agree` shows all.
+_MAX_CHANGES = 6
 
 
 def build(site: Site, policy: Policy, query: Query) -> list[Block]:
-    """A party's ledger, or its statement of a period.
+    """Return the blocks of a party's ledger, or of its statement of a period.
 
     Args:
-        site: The party's.
-        policy: Its policy.
-        query: What is asked for.
+        site: The party's site.
+        policy: The party's policy.
+        query: The content to show.
     """
     if query.since or query.until:
         return statement(site, policy, query)
@@ -80,7 +80,7 @@ def _party_blocks(
         for at, line in dated
         if line.federation in wanted and query.run in (None, line.run)
     ]
-    # Budgets are for all federations: who may not see one of them is not shown that more is left.
+    # Budgets span all federations: a user who may not see one must not see a too high remainder.
     lines = view.of(visible)
     waiting = [line for line in view.waiting if line.federation in visible]
     blocks: list[Block] = ledger_tables.warnings(waiting, dated)
@@ -103,17 +103,17 @@ def _party_blocks(
 
 
 def _folded(title: str, blocks: tuple[Block, ...], query: Query) -> tuple[Block, ...]:
-    """Details fold where several parties stand on the page: first what each has left."""
+    """Fold details if the page shows several parties, so that each party's budget comes first."""
     return blocks if query.party or len(parties()) == 1 else (Fold(title, blocks),)
 
 
 def entries(dated: Sequence[Dated], query: Query, view: LedgerView) -> Table:
-    """Ledger entries on a page, newest first.
+    """Return a page of ledger entries, newest first.
 
     Args:
         dated: The entries, oldest first.
-        query: What is asked for.
-        view: Of the ledger.
+        query: The content to show.
+        view: The ledger.
     """
     page, pager = query.paged(dated[::-1], _LINES, "entries")
     table = ledger_tables.entries_table(page, {release.artifact for release in view.waiting})
@@ -121,7 +121,7 @@ def entries(dated: Sequence[Dated], query: Query, view: LedgerView) -> Table:
 
 
 def _lost_pins(state: PartyState, features: set[str]) -> list[Block]:
-    """A note of pins that the ledger knows and that are gone."""
+    """Return a note on pins that the ledger records but that are missing."""
     behind = sorted({lost.feature for lost in state.releases.lost()} & features)
     if not behind:
         return []
@@ -131,7 +131,7 @@ def _lost_pins(state: PartyState, features: set[str]) -> list[Block]:
 
 
 def _planned_costs(state: PartyState, site: Site, view: LedgerView, query: Query) -> list[Block]:
-    """Before any run: what the agreed columns will cost."""
+    """Return the expected costs of the agreed columns, before any run."""
     agreements = state.agreements.read()
     agreements_in_force = [
         agreements.newest(name)
@@ -153,18 +153,18 @@ def _planned_costs(state: PartyState, site: Site, view: LedgerView, query: Query
 
 
 def _agreed_terms(state: PartyState, sees: Callable[[str], bool]) -> list[Block]:
-    """The terms of the last agreement of each federation when the party made it."""
+    """Return the terms of the newest agreement with each federation."""
     try:
         entries = state.audit.of("agreed")
     except ArtifactError:
-        return []  # The damaged log is told of above.
+        return []  # The damaged log is reported above.
     last = {entry.place.partition("/")[0]: entry.detail for entry in entries}
     lines = [f"{name}: {detail}" for name, detail in last.items() if sees(name)]
     return [Note("", "What the party agreed to", "", lines)] if lines else []
 
 
 def _refusals(state: PartyState, query: Query) -> list[Block]:
-    """Releases that the party's own budget refused."""
+    """Return a table of releases that the party's own budget refused."""
     try:
         entries = state.audit.of("refused")
     except ArtifactError:
@@ -186,44 +186,37 @@ def _refusals(state: PartyState, query: Query) -> list[Block]:
 
 @dataclass(frozen=True)
 class Period:
-    """Days in UTC, both ends included."""
+    """A period of days in UTC, both ends included."""
 
     first: date
     last: date
 
     @cached_property
     def begin(self) -> str:
-        """From when on, as ledger and log write it."""
+        """The first moment, in the format of ledger and log."""
         return datetime.combine(self.first, time(), UTC).isoformat(timespec="seconds")
 
     @cached_property
     def end(self) -> str:
-        """Before when; the first moment that no longer belongs to it."""
+        """The first moment after the period."""
         after = datetime.combine(self.last + timedelta(days=1), time(), UTC)
         return after.isoformat(timespec="seconds")
 
     @property
     def words(self) -> str:
-        """For people."""
+        """The period for display."""
         return f"{self.first} to {self.last}"
 
     def has(self, at: str) -> bool:
-        """True if a moment belongs to it.
-
-        Args:
-            at: In UTC, as ledger and log write it.
-        """
+        """True if a UTC time in the format of ledger and log is within the period."""
         return self.begin <= at < self.end
 
 
-def asked_for(query: Query) -> Period:
-    """The period of a question.
-
-    Args:
-        query: What is asked for.
+def period_of(query: Query) -> Period:
+    """Return the period of a query.
 
     Raises:
-        ContractError: It names no day, or ends before it begins.
+        ContractError: A date is invalid, or the period ends before it begins.
     """
     try:
         last = date.fromisoformat(query.until) if query.until else datetime.now(UTC).date()
@@ -238,23 +231,15 @@ def asked_for(query: Query) -> Period:
 
 
 def fields(query: Query) -> tuple[Filter, Filter]:
-    """Fields for its days.
-
-    Args:
-        query: What is asked for.
-    """
+    """Return the form fields of a period."""
     return (
         Filter("since", "First day", "date", shown=query.since),
         Filter("until", "Last day", "date", shown=query.until),
     )
 
 
-def ways(query: Query) -> list[tuple[str, str]]:
-    """One click to what is asked for most, the last night and three months: text and question.
-
-    Args:
-        query: What is asked for now.
-    """
+def period_links(query: Query) -> list[tuple[str, str]]:
+    """Return links to common periods, the last night and three months: text and query string."""
     filters = {"party": query.party, "federation": query.federation}
     filters = {name: value for name, value in filters.items() if value}
     last = datetime.now(UTC).date()
@@ -272,16 +257,16 @@ def _growth(then: float, now: float) -> float:
 
 
 def statement(site: Site, policy: Policy, query: Query) -> list[Block]:
-    """A party's ledger in a period.
+    """Return the blocks of a party's statement of a period.
 
     Args:
-        site: The party's.
-        policy: Its policy.
-        query: The period's days, and what the reader may see.
+        site: The party's site.
+        policy: The party's policy.
+        query: The days of the period.
     """
-    period = asked_for(query)
+    period = period_of(query)
     view, log = ledger_of(site, policy), log_of(site)
-    # Budgets are for all federations: a statement of a part of them would say too little.
+    # Budgets span all federations: a statement of only some would understate the cost.
     if any(name != "all" and not query.sees(name) for name in view.federations):
         text = "This statement is of all federations of the party, and you may not see one of them."
         return [Note("muted", text)]
@@ -310,7 +295,9 @@ def statement(site: Site, policy: Policy, query: Query) -> list[Block]:
     ]
 
 
-def _period_facts(period: Period, view: LedgerView, inside: Sequence[Dated], log: LogRead) -> Facts:
+def _period_facts(
+    period: Period, view: LedgerView, inside: Sequence[Dated], log: AuditLogView
+) -> Facts:
     then, now = (sum_of(view.before(at)) for at in (period.begin, period.end))
     runs = {(line.federation, line.run) for _, line in inside if line.run}
     facts = [
@@ -379,14 +366,14 @@ def _decisions_table(entries: Sequence[Entry], preamble: Preamble) -> Table:
 
 
 def agreements_table(site: Site, query: Query) -> Table:
-    """All agreements of a party, the newest first.
+    """Return all visible agreements of a party, newest first.
 
     Args:
-        site: The party's.
-        query: What is asked for; agreements of what may not be seen are left out.
+        site: The party's site.
+        query: The content to show.
     """
-    agreements_made = agreements_of(site)
-    agreements = agreements_made.agreements
+    all_agreements = agreements_of(site)
+    agreements = all_agreements.agreements
     rows = []
     for agreement in reversed(agreements):
         if not query.sees(agreement.federation):
@@ -399,12 +386,12 @@ def agreements_table(site: Site, query: Query) -> Table:
         before = earlier[-1].content.get("federation") if earlier else None
         changes = differences(before, agreement.content.get("federation")) if earlier else ()
         names = [path for path, _, _ in changes]
-        more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        what = f"{', '.join(names[:_NAMED])}{more}" if earlier else "all of it: the first"
+        more = f", and {len(names) - _MAX_CHANGES} more" if len(names) > _MAX_CHANGES else ""
+        what = f"{', '.join(names[:_MAX_CHANGES])}{more}" if earlier else "all of it: the first"
         state = Cell("superseded")
         if agreement.withdrawn is not None:
             state = Cell(f"withdrawn {moment(agreement.withdrawn).text}", state="warn")
-        elif agreement == agreements_made.newest(agreement.federation):
+        elif agreement == all_agreements.newest(agreement.federation):
             state = Cell("in force", state="good")
         rows.append(
             (

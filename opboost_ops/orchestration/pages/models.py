@@ -1,4 +1,4 @@
-"""The models' pages: all versions of a federation, one, two side by side, and scores of a run."""
+"""The models' pages: versions of a federation, one version, a comparison, and scores of a run."""
 
 import contextlib
 import json
@@ -50,11 +50,11 @@ from opboost_ops.reports.versions import (
     models_of,
 )
 
-#: Versions on a page and in a plot.
+#: Maximum number of versions on a page and in a plot.
 _VERSIONS = 20
 _PLOTTED = 30
 
-#: What may be downloaded of a version, and how it is served.
+#: Downloadable files of a version, and their media types.
 FILES: Mapping[str, str] = {
     "model.txt": "text/plain; charset=utf-8",
     "model.json": "application/json",
@@ -64,22 +64,22 @@ FILES: Mapping[str, str] = {
     "scoring.json": "application/json",
 }
 
-#: How the verdict on a version stands; a model that is no better is no fault.
+#: Display state by verdict; a model that is no better is not an error.
 _VERDICTS: Mapping[str, State] = {"promoted": "good", "rolled back": "good"}
 
-#: The heading of what a run has made.
+#: Heading of the model that a run trained.
 MODEL = "Model"
 
-#: The heading of what a run has scored.
+#: Heading of the scores that a run wrote.
 SCORES = "Scores"
 
 
 def build(party: str, query: Query) -> list[Block]:
-    """The versions of every federation whose models a party has.
+    """Return the model versions of all federations that a party has models of.
 
     Args:
-        party: Whose.
-        query: What is asked for.
+        party: Name of the party.
+        query: The content to show.
     """
     site, _ = site_of(party)
     blocks: list[Block] = []
@@ -102,7 +102,7 @@ def _all_versions(party: str, models: Models, query: Query) -> list[Block]:
     if models.fault:
         blocks.insert(0, Note("bad", models.fault.problem, models.fault.remedy))
     if names and names[0] != models.champion and (last := models.version(names[0]).decision):
-        # What everybody asks first: is the new one better, and by how much.
+        # The most frequent question: is the new version better, and by how much.
         links = [("The newest version", address(last.version))]
         if models.champion:
             links.append(
@@ -141,15 +141,15 @@ def _version_count(models: Models) -> Fact:
 
 
 def version(party: str, federation: str, name: str) -> list[Block]:
-    """One version: its card's view, and how new scores compare.
+    """Return the page of a version: its card, and how new scores compare.
 
     Args:
-        party: The label holder.
-        federation: Whose model.
-        name: The version.
+        party: Name of the label holder.
+        federation: Name of the federation.
+        name: Id of the version.
 
     Raises:
-        ContractError: There is none.
+        ContractError: There is no such version.
     """
     site, policy = site_of(party)
     models = models_of(site, federation)
@@ -176,13 +176,13 @@ def version(party: str, federation: str, name: str) -> list[Block]:
 
 
 def beside(party: str, federation: str, name: str, other: str) -> list[Block]:
-    """Two versions of a federation's model.
+    """Return a comparison of two versions.
 
     Args:
-        party: The label holder.
-        federation: Whose model.
-        name: The first version.
-        other: The second one.
+        party: Name of the label holder.
+        federation: Name of the federation.
+        name: Id of the first version.
+        other: Id of the second version.
 
     Raises:
         ContractError: One of them does not exist.
@@ -193,27 +193,27 @@ def beside(party: str, federation: str, name: str, other: str) -> list[Block]:
 
 
 def version_file(party: str, federation: str, name: str, file: str) -> bytes:
-    """A file of a version.
+    """Return a file of a version.
 
     Args:
-        party: The label holder.
-        federation: Whose model.
-        name: The version.
+        party: Name of the label holder.
+        federation: Name of the federation.
+        name: Id of the version.
         file: One of `FILES`.
 
     Raises:
-        ContractError: There is none.
+        ContractError: There is no such version or file.
     """
     return models_of(site_of(party)[0], federation).registry.file(name, file)
 
 
 def run_blocks(party: str, federation: str, run: str) -> list[Block]:
-    """A run's model version, for the page of a run; nothing if it registered none here.
+    """Return a run's model version for the page of the run; empty if it registered none.
 
     Args:
-        party: Whose view.
-        federation: The run's federation.
-        run: Its id, which is also the version's name.
+        party: Name of the party.
+        federation: Name of the federation.
+        run: Id of the run, which is also the version's.
     """
     try:
         model = models_of(site_of(party)[0], federation).version(run)
@@ -251,17 +251,17 @@ def on_version(
     former: bool,
     allowed: Collection[AdminAction],
 ) -> Note:
-    """How to put a version into use, and how to score with it, by Airflow's own trigger forms.
+    """Return a note on how to promote a version, and score with it, through Airflow's forms.
 
-    Airflow 3.3 has no address that fills in a form, so what to choose stands beside the button.
+    Airflow 3.3 cannot prefill a form by URL, so the values to enter are listed.
 
     Args:
-        party: Whose models.
-        federation: Whose model.
-        version: Its name.
-        champion: Whether it is in use.
-        former: Whether it was before.
-        allowed: What the party allows through Airflow.
+        party: Name of the party.
+        federation: Name of the federation.
+        version: Id of the version.
+        champion: True if it is champion.
+        former: True if it was champion before.
+        allowed: Actions that the party allows through Airflow.
     """
     act: AdminAction = "roll_back" if former else "promote"
     lines = []
@@ -284,11 +284,11 @@ def on_version(
 
 @dataclass(frozen=True)
 class Scored:
-    """One scoring run.
+    """The score distribution of one scoring run.
 
     Attributes:
-        changed: When it was written, in seconds.
-        path: Where its distribution lies.
+        changed: When it was written, in seconds since 1970.
+        path: Its file.
     """
 
     changed: float
@@ -296,16 +296,16 @@ class Scored:
 
     @property
     def day(self) -> str:
-        """When it was written, in UTC, or the day of rows that were scored one by one."""
+        """When it was written, in UTC; for rows that were scored one by one, their day."""
         if self.path.name.startswith(SERVED):
             return f"{self.path.name.removeprefix(SERVED)[:10]}, one by one"
         return f"{datetime.fromtimestamp(self.changed, UTC):%Y-%m-%d %H:%M}"
 
     def read(self) -> Mapping[str, Any]:
-        """Its distribution, whose bins hold nobody or at least `LEAST` people.
+        """Return the distribution; each bin is empty or has at least `LEAST` people.
 
         Raises:
-            ValueError: It is damaged.
+            ValueError: The file is damaged.
         """
         content: dict[str, Any] = json.loads(self.path.read_bytes())
         if "series" in content:
@@ -316,16 +316,16 @@ class Scored:
 
 
 def production(home: Path, version: Version, owner: str) -> list[Block]:
-    """A version in production beside its training; nothing where it has scored nothing.
+    """Return a version's scores in production next to its training; empty if it has scored nothing.
 
     Args:
         home: The party's home folder of the federation.
         version: The version.
-        owner: The party.
+        owner: Name of the party.
     """
     live = live_of(home, version.name)
     figures = live_blocks(live, owner, version.parties) if live else []
-    # One kind of line is for the held-out rows.
+    # One curve style is used by the held-out rows.
     files = _scored_in(home / DISTRIBUTIONS / version.name)
     newest = sorted(files, key=lambda file: -file.changed)[: CURVE_KINDS - 1]
     scored = [(file.day, file.read()) for file in newest]
@@ -336,18 +336,18 @@ def production(home: Path, version: Version, owner: str) -> list[Block]:
 
 
 def score_blocks(party: str, federation: str, run: str) -> list[Block]:
-    """A run's scores, for the page of a run; nothing if it is not here.
+    """Return a run's scores for the page of the run; empty if they are not at this party.
 
     Args:
-        party: Whose view.
-        federation: The run's federation.
-        run: Its id.
+        party: Name of the party.
+        federation: Name of the federation.
+        run: Id of the run.
     """
     site, _ = site_of(party)
     folder = site.home / federation / DISTRIBUTIONS
     versions = [entry.name for entry in os.scandir(folder)] if folder.is_dir() else []
-    there = (folder / version / f"{run}.json" for version in versions)
-    path = next((path for path in there if path.is_file()), None)
+    candidates = (folder / version / f"{run}.json" for version in versions)
+    path = next((path for path in candidates if path.is_file()), None)
     if path is None:
         return []
     version = path.parent.name
@@ -380,6 +380,6 @@ def score_blocks(party: str, federation: str, run: str) -> list[Block]:
 def _scored_in(folder: Path) -> Iterator[Scored]:
     if folder.is_dir():
         for path in folder.glob("*.json"):
-            # Not there any more: somebody has cleared the home folder meanwhile.
+            # The home folder may be cleaned up meanwhile.
             with contextlib.suppress(OSError):
                 yield Scored(path.stat().st_mtime, path)

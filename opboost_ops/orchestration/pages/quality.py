@@ -1,4 +1,4 @@
-"""The data-quality pages: checks by run and boundary, each report, and drift by feature."""
+"""The data quality pages: checks by run and boundary, single reports, and drift by feature."""
 
 import contextlib
 import json
@@ -32,14 +32,14 @@ from opboost_ops.reports.display.blocks import (
 )
 from opboost_ops.reports.display.charts import CURVE_KINDS, Curve, bars, chart
 
-#: Runs on a page; only their reports are read.
+#: Runs per page; only their reports are read.
 _RUNS = 15
 
 _FEDERATION = re.compile(r"[a-z][a-z0-9_]{0,47}")
 _RUN = re.compile(r"[0-9a-f]{16}")
 _BOUNDARY = re.compile(r"[a-z][a-z0-9_]{0,119}")
 
-#: Boundaries in the order of a run; others come after them.
+#: Boundaries in the order of a run; others follow.
 _ORDER = (
     "raw_table",
     "preprocessed_table",
@@ -49,7 +49,7 @@ _ORDER = (
     "model",
 )
 
-#: Runs in the picture over time, and features in that of one run.
+#: Maximum number of runs in the plot over time, and of features in the plot of a run.
 _DRIFT_RUNS, _FEATURES = 30, 30
 
 _INDEX = (
@@ -59,14 +59,14 @@ _INDEX = (
 
 
 @dataclass(frozen=True)
-class Checked:
-    """A run's reports at home.
+class CheckedRun:
+    """A run's quality reports at a party.
 
     Attributes:
-        changed: When the last of them was written, in seconds.
-        federation: The run's federation.
-        run: Its id.
-        home: The party's home.
+        changed: When the last one was written, in seconds since 1970.
+        federation: Name of the federation.
+        run: Id of the run.
+        home: The party's home folder.
     """
 
     changed: float
@@ -76,21 +76,21 @@ class Checked:
 
     @property
     def at(self) -> str:
-        """When the last of them was written."""
+        """When the last report was written."""
         return datetime.fromtimestamp(self.changed, UTC).isoformat(timespec="seconds")
 
     @property
     def folder(self) -> Path:
-        """Where they lie."""
+        """Folder of the reports."""
         return self.home / self.federation / self.run / "quality"
 
 
 def build(party: str, query: Query) -> list[Block]:
-    """A party's reports, newest run first.
+    """Return a party's reports, newest run first.
 
     Args:
-        party: Whose.
-        query: What is asked for.
+        party: Name of the party.
+        query: The content to show.
     """
     site, _ = site_of(party)
     runs = [
@@ -145,25 +145,25 @@ def build(party: str, query: Query) -> list[Block]:
 
 
 def run_blocks(party: str, federation: str, run: str) -> list[Block]:
-    """One run's checks, for the page of a run.
+    """Return a run's checks for the page of the run.
 
     Args:
-        party: Whose view.
-        federation: The run's federation.
-        run: Its id.
+        party: Name of the party.
+        federation: Name of the federation.
+        run: Id of the run.
     """
     query = Query(lambda _: True, federation=federation, run=run)
     return [block for block in build(party, query) if isinstance(block, Table)]
 
 
 def report(party: str, federation: str, run: str, boundary: str) -> list[Block]:
-    """One report: every expectation, and the table's profile.
+    """Return a report: all expectations, and the table's profile.
 
     Args:
-        party: Whose.
-        federation: The run's federation.
-        run: Its id.
-        boundary: Which.
+        party: Name of the party.
+        federation: Name of the federation.
+        run: Id of the run.
+        boundary: Name of the boundary.
     """
     result = Report(json.loads(report_file(party, federation, run, boundary, "json")))
     start = f"quality/{party}/{federation}/{run}/{boundary}"
@@ -175,43 +175,43 @@ def report(party: str, federation: str, run: str, boundary: str) -> list[Block]:
 
 
 def _folders_until(folders: Sequence[Path], run: str) -> Sequence[Path]:
-    """Folders of a run's reports and of those before it, newest first."""
+    """Return the report folders of a run and of earlier ones, newest first."""
     at = [place for place, folder in enumerate(folders) if folder.parent.name == run]
     return folders[at[0] :] if at else folders
 
 
 def report_file(party: str, federation: str, run: str, boundary: str, suffix: str) -> bytes:
-    """A report as it lies at home.
+    """Return a report's file.
 
     Args:
-        party: Whose.
-        federation: The run's federation.
-        run: Its id.
-        boundary: Which.
+        party: Name of the party.
+        federation: Name of the federation.
+        run: Id of the run.
+        boundary: Name of the boundary.
         suffix: ``json`` or ``html``.
 
     Raises:
-        ContractError: There is none, or a name is none of such a thing.
+        ContractError: There is no such report, or a name is malformed.
     """
     site, _ = site_of(party)
-    named = _FEDERATION.fullmatch(federation) and _RUN.fullmatch(run)
-    if named and _BOUNDARY.fullmatch(boundary) and suffix in ("json", "html"):
+    valid = _FEDERATION.fullmatch(federation) and _RUN.fullmatch(run)
+    if valid and _BOUNDARY.fullmatch(boundary) and suffix in ("json", "html"):
         path = site.home / federation / run / "quality" / f"{boundary}.{suffix}"
         if path.is_file():
             return path.read_bytes()
     raise ContractError("There is no such report.", "Its run may have been removed.")
 
 
-def _checked_runs(home: Path, run: str | None = None) -> list[Checked]:
-    """Runs with reports, newest first, or one of them; only folders are looked at."""
+def _checked_runs(home: Path, run: str | None = None) -> list[CheckedRun]:
+    """Return all runs with reports, newest first, or a given one; reads no report."""
     folders = []
     for federation in _folder_names(home, _FEDERATION):
         for name in [run] if run else _folder_names(home / federation, _RUN):
-            # Of ten thousand runs a path for each would cost more than to look at them.
+            # For ten thousand runs, Path objects would cost more than the calls of stat.
             with contextlib.suppress(OSError):
                 at = os.stat(f"{home}/{federation}/{name}/quality").st_mtime
                 folders.append((at, federation, name))
-    return [Checked(*entry, home) for entry in sorted(folders, reverse=True)]
+    return [CheckedRun(*entry, home) for entry in sorted(folders, reverse=True)]
 
 
 def _folder_names(parent: Path, form: re.Pattern[str]) -> list[str]:
@@ -222,7 +222,7 @@ def _folder_names(parent: Path, form: re.Pattern[str]) -> list[str]:
 
 
 def _verdicts(folder: Path) -> dict[str, str]:
-    """By boundary, True if its check passed; None where its report is damaged."""
+    """Return the verdict by boundary; ``damaged`` for an unreadable report."""
     verdicts: dict[str, str] = {}
     for path in folder.glob("*.json"):
         if not _BOUNDARY.fullmatch(path.stem):
@@ -248,7 +248,7 @@ def _boundary_order(boundary: str) -> tuple[int, str]:
     return (places[0] if places else len(_ORDER), boundary)
 
 
-def _verdict_cell(party: str, run: Checked, name: str, verdicts: Mapping[str, str]) -> Cell:
+def _verdict_cell(party: str, run: CheckedRun, name: str, verdicts: Mapping[str, str]) -> Cell:
     verdict = verdicts.get(name, "")
     if verdict in ("", "damaged"):
         return Cell(verdict, "" if not verdict else None, state="warn" if verdict else "")
@@ -258,11 +258,11 @@ def _verdict_cell(party: str, run: Checked, name: str, verdicts: Mapping[str, st
 
 
 def drift_report(profile: Sequence[Mapping[str, Any]], folders: Sequence[Path]) -> list[Block]:
-    """One run's drift, and before it the runs' before.
+    """Return a run's drift by feature, and its history.
 
     Args:
-        profile: Of the report.
-        folders: Folders of reports of the federation's runs, newest first, this run's among them.
+        profile: Profile of the report.
+        folders: Report folders of the federation's runs, newest first, including this run's.
     """
     columns = [(str(r["column"]), r, bool(r["index"] <= r["limit"])) for r in profile]
     columns.sort(key=lambda line: -float(line[1]["index"]))
@@ -318,10 +318,10 @@ def drift_report(profile: Sequence[Mapping[str, Any]], folders: Sequence[Path]) 
 
 
 def over_time(folders: Sequence[Path]) -> list[Block]:
-    """A picture of the index by feature over runs; nothing before the second.
+    """Return a plot of the drift index by feature over runs; empty for fewer than two runs.
 
     Args:
-        folders: Folders of reports of one federation's runs, newest first.
+        folders: Report folders of a federation's runs, newest first.
     """
     history: list[tuple[str, dict[str, float]]] = []
     limits: list[float] = []
@@ -333,7 +333,7 @@ def over_time(folders: Sequence[Path]) -> list[Block]:
             history.append((day, {r["column"]: float(r["index"]) for r in rows}))
             limits += [float(r["most"]) for r in rows]
         except (OSError, ValueError, KeyError, TypeError):
-            # Not every run compares tables, and its own page says what is damaged.
+            # Not every run compares tables, and damaged reports are shown on their own pages.
             continue
     history.reverse()
     if len(history) < 2:
@@ -361,9 +361,9 @@ def _share_cell(value: Any) -> Cell:
 
 
 def kept_report(start: str) -> Links:
-    """A link to the report as the run has written it.
+    """Return a link to the report as the run wrote it.
 
     Args:
-        start: The page's own path.
+        start: Path of the page.
     """
     return Links((("The report at home", f"{start}.html"),))

@@ -1,4 +1,4 @@
-"""The page of one run: how it stands, what to do now, and what each party's own pages say."""
+"""The page of a run: its state, what to do next, and each party's records of it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,9 +16,9 @@ from opboost_ops.orchestration.pages.airflow import (
     ENDED,
     AirflowRun,
     Task,
-    ago,
     aware,
-    lasting,
+    duration,
+    elapsed,
     marked_by,
     place_of,
     tasks,
@@ -45,27 +45,27 @@ from opboost_ops.reports.ledger import charged, ledger_of_run, sum_of
 from opboost_ops.reports.ledger_tables import loss_curves, odds_of, warnings
 from opboost_ops.reports.versions import Models, Version
 
-#: Says how far a task is, in words; nothing where that is not known.
-Far = Callable[[Task], str]
+#: Returns a task's progress in words; empty if unknown.
+ProgressText = Callable[[Task], str]
 
-GO_ON = (
+RESUME_HINT = (
     "Fix the cause, then clear the failed task to continue this run. If a table, a file or the "
     "form has changed, trigger a new run. No release is charged twice."
 )
 
-#: Failures that are told one by one.
-_TOLD = 4
+#: Maximum number of failures or tasks that are listed individually.
+_MAX_LISTED = 4
 
-#: How a task stands, by Airflow's words.
+#: Display state by Airflow's state of a task.
 _STATES: dict[str, State] = {"success": "good", "failed": "bad", "upstream_failed": "warn"}
 
 
 def build(party: str, query: Query) -> list[Block]:
-    """A party's part of a run, in each federation of the query that has a run of this id.
+    """Return a party's section of a run, for each matching federation.
 
     Args:
-        party: Whose.
-        query: Names the run, and perhaps its federation.
+        party: Name of the party.
+        query: Names the run, and optionally its federation.
     """
     names = [*_federations(party, query)]
     blocks: list[Block] = []
@@ -77,7 +77,7 @@ def build(party: str, query: Query) -> list[Block]:
 
 def _party_blocks(party: str, federation: str, query: Query) -> list[Block]:
     run = query.run or ""
-    # The log is searched once, for both parts that speak of it.
+    # The log is searched only once, for both parts that need it.
     entries = cache(partial(exchange.run_entries, party, federation, run))
     blocks = guarded(lambda: _waiting_approval(party, federation, run, entries()))
     blocks += guarded(partial(models.run_blocks, party, federation, run))
@@ -105,16 +105,16 @@ def _waiting_approval(
     since = asked_since((entry for _, entry in entries), federation, run)
     if since is None:
         return []
-    text = f"{party} waits for a person's approval, {ago(datetime.fromisoformat(since))}."
+    text = f"{party} waits for a person's approval, {elapsed(datetime.fromisoformat(since))}."
     remedy = f"Nothing of it was released. Its own people answer: `opboost approve SITE {run}`."
     return [Note("warn", text, remedy)]
 
 
 def worth_a_section(parts: Sequence[Section]) -> list[Section]:
-    """One sentence instead of a part for each party that has nothing of a run.
+    """Replace the sections of parties without records of a run by one sentence.
 
     Args:
-        parts: All parties' parts.
+        parts: The sections of all parties.
     """
     idle = [s.party for s in parts if s.blocks == (_nothing_of_run(s.party),)]
     if len(idle) < 2:
@@ -128,11 +128,7 @@ def _nothing_of_run(party: str) -> Note:
 
 
 def verdict_first(section: Section) -> tuple[bool, str]:
-    """By what parties are sorted: who has the verdict comes first.
-
-    Args:
-        section: A party's part.
-    """
+    """Sort key of sections: parties with a model or scores come first."""
     verdicts = (MODEL, models.SCORES)
     return not any(
         isinstance(b, Heading) and b.text in verdicts for b in section.blocks
@@ -140,7 +136,7 @@ def verdict_first(section: Section) -> tuple[bool, str]:
 
 
 def _federations(party: str, query: Query) -> Iterator[str]:
-    """Federations that the reader may see, in which a party has something of the run."""
+    """Yield the visible federations in which a party has records of the run."""
     run = query.run or ""
     site, _ = site_of(party)
     for name in sorted(site.tables):
@@ -177,11 +173,11 @@ def _charges(party: str, federation: str, query: Query) -> list[Block]:
 
 
 class Charged(Record):
-    """A run's releases at one party, and their cost for a person at worst.
+    """A run's releases at one party, and their worst-case cost for a person.
 
     Attributes:
-        entries: Entries of its ledger, also those without an epsilon.
-        loss: Sum of loss(R - L) over the releases that it has opened; null where it is infinite.
+        entries: Number of ledger entries, including those without an epsilon.
+        loss: Sum of loss(R - L) over the releases that the run opened; null if infinite.
     """
 
     entries: int
@@ -189,16 +185,16 @@ class Charged(Record):
 
 
 def charged_in_run(federation: str, run: str, only: str | None) -> dict[str, Charged]:
-    """A run's releases at each party of this deployment whose ledger can be read.
+    """Return a run's charges at each party of this deployment whose ledger is readable.
 
     Args:
         federation: Name of the federation.
         run: OpBoost's id of the run.
-        only: The one party that is asked for; all when absent.
+        only: A single party; all by default.
     """
     charges = {}
     for party in parties() if only is None else [only]:
-        # The party's own part of the page says what cannot be read.
+        # The party's own section shows the error.
         with suppress(OpBoostError, ValueError, OSError):
             site, _ = site_of(party)
             if federation not in site.tables or not has_state(site):
@@ -211,13 +207,9 @@ def charged_in_run(federation: str, run: str, only: str | None) -> dict[str, Cha
 
 
 def champion_of(federation: str) -> Version | None:
-    """The version in use, where a party of this deployment keeps the federation's models.
-
-    Args:
-        federation: Name of the federation.
-    """
+    """Return the champion, if a party of this deployment has the federation's models."""
     for party in parties():
-        # The party's own part of the page says what cannot be read.
+        # The party's own section shows the error.
         with suppress(OpBoostError, ValueError, OSError):
             models = Models(site_of(party)[0].models, federation)
             if models.champion:
@@ -228,12 +220,12 @@ def champion_of(federation: str) -> Version | None:
 def sentences(
     charges: Mapping[str, Charged], champion: str | None, next_run: datetime | None
 ) -> tuple[str, ...]:
-    """Say what a run released, what is in use, and when the schedule runs again.
+    """Describe what a failed run released, the champion, and the next scheduled run.
 
     Args:
-        charges: By party, what the run has released.
-        champion: The version in use; None where there is none, or it is not known here.
-        next_run: When Airflow makes the next run.
+        charges: The run's charges by party.
+        champion: Id of the champion; None if there is none, or it is unknown here.
+        next_run: When Airflow creates the next run.
     """
     released = [
         f"{party}: {_charge_count(charge)}, loss {charge.loss:.4g} for one person"
@@ -256,14 +248,14 @@ def _charge_count(charge: Charged) -> str:
 
 
 def of_run(
-    run: AirflowRun | None, far: Far = lambda _: "", after: Sequence[str] = ()
+    run: AirflowRun | None, progress: ProgressText = lambda _: "", after: Sequence[str] = ()
 ) -> list[Block]:
-    """One box: why a run has failed, or how far it is.
+    """Return a note on a run: the reason of its failure, or its progress.
 
     Args:
-        run: The run, as Airflow knows it; None where it does not.
-        far: How far each of its tasks is.
-        after: What else people ask after a failed run.
+        run: The run in Airflow; None if Airflow does not know it.
+        progress: Returns a task's progress.
+        after: Sentences to add after a failed run.
     """
     if run is None:
         return []
@@ -271,14 +263,16 @@ def of_run(
     failed = [task for task in instances if task.state == "failed"]
     if who := marked_by(run):
         links = (("The run in Airflow", run.href),)
-        return [Note("bad", f"{who} marked this run as failed, in Airflow.", GO_ON, after, links)]
+        return [
+            Note("bad", f"{who} marked this run as failed, in Airflow.", RESUME_HINT, after, links)
+        ]
     if failed:
         return [_failure_note(run, failed, after)]
     if run.state in ("running", "queued"):
-        return [_progress_note(run, instances, far)]
+        return [_progress_note(run, instances, progress)]
     if run.state == "failed":
         waited = [task for task in instances if task.state not in ("success", "skipped")]
-        names = ", ".join(task.title for task in waited[:_TOLD]) or "its tasks"
+        names = ", ".join(task.title for task in waited[:_MAX_LISTED]) or "its tasks"
         return [
             Note(
                 "bad",
@@ -300,12 +294,12 @@ def of_run(
     return []
 
 
-def ways_of_run(run: AirflowRun | None, box: Sequence[Block] = ()) -> list[Block]:
-    """From a run to its page in Airflow, and to each of its tasks with its log.
+def run_links(run: AirflowRun | None, notes: Sequence[Block] = ()) -> list[Block]:
+    """Return links from a run to its page in Airflow, and to each task and its log.
 
     Args:
-        run: The run, as Airflow knows it; None where it does not.
-        box: What stands above, which may lead there already.
+        run: The run in Airflow; None if Airflow does not know it.
+        notes: Blocks above, which may already link to the run.
     """
     if run is None:
         return []
@@ -314,36 +308,36 @@ def ways_of_run(run: AirflowRun | None, box: Sequence[Block] = ()) -> list[Block
             Cell(task.title, href=task.href(run)),
             Cell(task.state.replace("_", " ") or "not begun", state=_STATES.get(task.state, "")),
             Cell(f"{task.since:%Y-%m-%d %H:%M}" if task.since else ""),
-            ago(task.since, task.ended),
+            elapsed(task.since, task.ended),
             Cell(task.failure.problem if task.failure else ""),
         )
         for task in tasks(run)
     ]
     heads = ("task and its log", "state", "began (UTC)", "took", "what it says")
-    way = ("The run in Airflow", run.href)
-    led = any(isinstance(block, Note) and way in block.links for block in box)
+    link = ("The run in Airflow", run.href)
+    linked = any(isinstance(block, Note) and link in block.links for block in notes)
     return [
-        *(() if led else (Links((way,)),)),
+        *(() if linked else (Links((link,)),)),
         Fold("Tasks", (Table("tasks", "Tasks of this run", heads, rows),)),
     ]
 
 
-def ways_of_check(airflow_run: AirflowRun | None, party: str, run: str, boundary: str) -> Links:
-    """From a check to its run, and to the task that made it.
+def check_links(airflow_run: AirflowRun | None, party: str, run: str, boundary: str) -> Links:
+    """Return links from a quality check to its run and its task.
 
     Args:
-        airflow_run: The run, as Airflow knows it; None where it does not.
-        party: Whose check it is.
+        airflow_run: The run in Airflow; None if Airflow does not know it.
+        party: Name of the party.
         run: OpBoost's id of the run.
-        boundary: Of the check.
+        boundary: Name of the check's boundary.
     """
-    ways = [(f"Run {run}", f"run?id={run}")]
+    links = [(f"Run {run}", f"run?id={run}")]
     if airflow_run is not None:
         stages = [s.name for s in STEPS.values() if s.checks and boundary.startswith(s.checks)]
         places = [(party, task) for stage in stages for task in tasks_with(stage)]
         mine = [t for t in tasks(airflow_run) if place_of(t.name) in places]
-        ways += [("The task and its log", mine[0].href(airflow_run))] if mine else []
-    return Links(ways)
+        links += [("The task and its log", mine[0].href(airflow_run))] if mine else []
+    return Links(links)
 
 
 def _failure_note(run: AirflowRun, failed: Sequence[Task], after: Sequence[str] = ()) -> Note:
@@ -352,12 +346,12 @@ def _failure_note(run: AirflowRun, failed: Sequence[Task], after: Sequence[str] 
     refused = failure is not None and failure.refused
     what = "was refused by the budget" if refused else "has failed"
     problem = failure.problem if failure else "Its process ended without a message."
-    others = [f"{task.title}: {task.problem}" for task in failed[1:_TOLD]]
-    if len(failed) > _TOLD:
-        others.append(f"and {len(failed) - _TOLD} more")
+    others = [f"{task.title}: {task.problem}" for task in failed[1:_MAX_LISTED]]
+    if len(failed) > _MAX_LISTED:
+        others.append(f"and {len(failed) - _MAX_LISTED} more")
     remedy = failure.remedy if failure else "See its log, and whether its worker still runs."
     if after or failure is None:
-        remedy = f"{remedy} {GO_ON}".strip()
+        remedy = f"{remedy} {RESUME_HINT}".strip()
     return Note(
         "bad",
         f"{first.title} {what}.",
@@ -368,26 +362,26 @@ def _failure_note(run: AirflowRun, failed: Sequence[Task], after: Sequence[str] 
 
 
 def _fault_lines(problem: str) -> list[str]:
-    """Of a list of faults each by itself, without its dash."""
+    """Split a list of faults into lines, without dashes."""
     return [line.strip().removeprefix("- ") for line in problem.splitlines()]
 
 
-def _progress_note(run: AirflowRun, instances: Sequence[Task], far: Far) -> Note:
+def _progress_note(run: AirflowRun, instances: Sequence[Task], progress: ProgressText) -> Note:
     done = sum(task.state in ENDED for task in instances)
     busy = [task for task in instances if task.state in BUSY]
     lines = []
-    for task in busy[:_TOLD]:
+    for task in busy[:_MAX_LISTED]:
         if task.state == "queued":
             lines.append(
-                f"{task.title} waits for a worker of the queue {task.queue}, {ago(task.since)}"
+                f"{task.title} waits for a worker of the queue {task.queue}, {elapsed(task.since)}"
             )
         else:
-            text = f"{task.title}: {task.state.replace('_', ' ')}, {ago(task.since)}"
-            lines.append(": ".join(filter(None, (text, far(task)))))
+            text = f"{task.title}: {task.state.replace('_', ' ')}, {elapsed(task.since)}"
+            lines.append(": ".join(filter(None, (text, progress(task)))))
     return Note(
         "",
         f"This run is under way: {done} of {len(instances)} tasks have ended, "
-        f"after {ago(run.began)}.",
+        f"after {elapsed(run.began)}.",
         "This page refreshes every ten seconds.",
         lines,
         (("The run in Airflow", run.href),),
@@ -395,11 +389,11 @@ def _progress_note(run: AirflowRun, instances: Sequence[Task], far: Far) -> Note
 
 
 def progress_text(query: Query, task: Task) -> str:
-    """In words; empty where nothing is known, or it is not this deployment's or reader's.
+    """Describe a running task's progress; empty if it is unknown or not visible here.
 
     Args:
         query: Names the run and its federation.
-        task: One of its tasks.
+        task: A task of the run.
     """
     mine = task.party in parties() and query.party in (None, task.party)
     federation, run = query.federation, query.run
@@ -410,20 +404,20 @@ def progress_text(query: Query, task: Task) -> str:
     try:
         site, _ = site_of(task.party)
     except (OpBoostError, OSError):
-        # The party's own part of the page says it.
+        # The party's own section shows the error.
         return ""
     folder, (_, name) = site.home / federation / run, place_of(task.name)
     stages = {stage: progress.read(folder, stage) for stage in stages_in(name)}
-    # Both by the clock of the worker: what an earlier try left behind when it was killed is older.
+    # Both times are by the worker's clock. Progress left by an earlier, killed try is older.
     since = aware(task.since)
-    running = {stage: far for stage, far in stages.items() if far and far.began >= since}
+    running = {stage: step for stage, step in stages.items() if step and step.began >= since}
     if not running:
         return ""
-    stage, far = max(running.items(), key=lambda pair: pair[1].started)
-    text = f"{far.done:,} of {far.of:,} {far.what}"
+    stage, step = max(running.items(), key=lambda pair: pair[1].started)
+    text = f"{step.done:,} of {step.of:,} {step.what}"
     if stage != name:
         text = f"{stage}: {text}"
-    # All are done: what the stage does besides is not counted.
-    if not far.left:
+    # All counted steps are done; the rest of the stage is not counted.
+    if not step.left:
         return text
-    return f"{text}, about {lasting(far.left)} more"
+    return f"{text}, about {duration(step.left)} more"

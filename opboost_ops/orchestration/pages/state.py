@@ -1,4 +1,4 @@
-"""How each federation stands, for the status page and for programs: one frozen document."""
+"""The state of each federation, as one immutable document for the status page and for programs."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -21,16 +21,16 @@ from opboost_ops.pipeline.party.agreement import stopped
 from opboost_ops.pipeline.party.approval import waits_since
 from opboost_ops.pipeline.party.trust import folder_fault
 from opboost_ops.quality.live import Live, live_of
-from opboost_ops.reports.ledger import ledger_of, left_of, lines_of
+from opboost_ops.reports.ledger import ledger_of, lines_of, remaining_releases
 from opboost_ops.reports.outcomes import Outcomes, outcomes_of
 from opboost_ops.reports.versions import Models
 
-#: Versions that are listed.
+#: Maximum number of listed versions.
 _VERSIONS = 20
 
 Metrics = Mapping[str, Mapping[str, float]]
 
-#: Airflow's states that say nothing to anyone who does not know Airflow.
+#: Airflow's states in words, where they need an explanation.
 _WORDS = {
     "up_for_reschedule": "waits, and checks again by itself",
     "up_for_retry": "failed, and will be tried again",
@@ -42,17 +42,17 @@ class Run(Record):
     """A run of a DAG.
 
     Attributes:
-        dag: The DAG's id.
-        name: Airflow's id of it.
-        run: OpBoost's id of it.
-        state: As Airflow has it.
-        began: When it began, UTC.
+        dag: Id of the DAG.
+        name: Airflow's id of the run.
+        run: OpBoost's id of the run.
+        state: Airflow's state.
+        began: When it began, in UTC.
         ended: When it ended.
-        failures: Of its failed tasks, what each says.
-        remedies: What each says to do about it, none twice.
-        waiting: Of a run under way, what is going on, and for how many seconds.
-        marked_by: Of a failed run, the user of Airflow who marked it so; empty where nobody did.
-        charged: Of a failed run, by party of this deployment what it had released.
+        failures: Messages of its failed tasks.
+        remedies: Their remedies, without duplicates.
+        waiting: Its current tasks and states, with seconds in that state.
+        marked_by: The Airflow user who marked it as failed; empty if nobody did.
+        charged: Releases of a failed run, by party of this deployment.
     """
 
     dag: str
@@ -69,17 +69,17 @@ class Run(Record):
 
     @property
     def ongoing(self) -> bool:
-        """True if it is under way."""
+        """True if the run is in progress."""
         return self.state in ("running", "queued")
 
 
 class Version(Record):
-    """A model version: whether it is in use, what was decided on it, and its metrics by mode.
+    """A model version: whether it is champion, the last decision on it, and its metrics by mode.
 
     Attributes:
-        decision: The last one: promoted, rejected or rolled back; empty before any.
-        live: The champion in production; null of others, and where it has scored nothing lately.
-        outcomes: The champion's report on outcomes; null of others, and where there is none.
+        decision: Promoted, rejected or rolled back; empty before a decision.
+        live: The champion in production; null for other versions, or without recent scores.
+        outcomes: The champion's report on outcomes; null for other versions, or without one.
     """
 
     version: str
@@ -93,17 +93,17 @@ class Version(Record):
 
 
 class Account(Record):
-    """A column towards one receiver: its releases, and what they cost.
+    """The releases of a column to one receiver, and their cost.
 
     Attributes:
         feature: Its name in the federation.
         column: Name of the raw column.
-        releases: How many releases opened.
-        loss: Of one; null where it is infinite.
-        spent: By the raw column; likewise.
-        budget: Of the raw column; null for none.
-        since: The day whose values stand; null where no release is open.
-        more: How many more releases fit the budget; null without one.
+        releases: Number of opened releases.
+        loss: Loss of one release; null if infinite.
+        spent: Total loss of the raw column; null if infinite.
+        budget: Budget of the raw column; null without one.
+        since: Date since which its values are unchanged; null without an open release.
+        more: Number of further releases that fit the budget; null without one.
     """
 
     feature: str
@@ -116,27 +116,27 @@ class Account(Record):
     more: int | None = None
 
 
-#: What an account has of its column as it is.
+#: Fields that an account copies from its column.
 _COLUMN = ("feature", "column", "budget", "since", "more")
 
 
 class Party(Record):
-    """A party of this deployment: what its columns have cost, and what cannot be read.
+    """A party of this deployment: the cost of its columns, and problems of its state.
 
     Attributes:
-        party: Its name.
-        ledger: What each column has cost.
-        more: How many more releases fit the first of its budgets to end; null without one.
-        budget: Which budget that is, and what is left of it; empty where nothing is released.
-        fault: What cannot be read.
-        stopped: Since when it takes part in no run; null where it takes part.
-        stopped_by: The user of Airflow who asked for that; empty where it was done at home.
-        resumes_at_home: Whether only its own people at home can end that.
-        asked: Since when the last run waits for a person's approval there; null where it does not.
+        party: Name of the party.
+        ledger: The cost of each column.
+        more: Number of further releases that fit its tightest budget; null without one.
+        budget: That budget and its remainder; empty if nothing is released.
+        fault: The error if its state cannot be read.
+        stopped: When it stopped taking part; null if it takes part.
+        stopped_by: The Airflow user who stopped it; empty if it was done by command.
+        resumes_at_home: True if only a command on the party's own machine can resume it.
+        asked: Since when the last run awaits its approval; null if it does not.
         checked: When its state was last compared with the store, by a run or `ledger check`.
-        missing: How many things were missing then; which ones, the party's own people are told.
-        store: Why the store that is there now is not the one that it has pinned; of a folder only,
-            as no page waits for a server.
+        missing: Number of things that were missing then; only the party itself sees which.
+        store: Why the current store is not the pinned one; only for a folder, since a page must not
+            wait for a server.
     """
 
     party: str
@@ -154,14 +154,14 @@ class Party(Record):
 
 
 class Purpose(Record):
-    """How the runs of one purpose stand: training, or scoring.
+    """The state of a federation's training or scoring runs.
 
     Attributes:
-        schedule: When its DAG is due, in Airflow's words; empty where only people trigger it.
-        paused: Ids of its DAGs of which Airflow makes no run now.
-        next_run: When Airflow makes the next one.
-        last_success: The last run that succeeded.
-        last_run: The one under way, or else the last.
+        schedule: Schedule of its DAG, in Airflow's words; empty without one.
+        paused: Ids of its paused DAGs.
+        next_run: When Airflow creates the next run.
+        last_success: The last successful run.
+        last_run: The run in progress, or else the last one.
     """
 
     schedule: str = ""
@@ -172,16 +172,16 @@ class Purpose(Record):
 
 
 class Federation(Purpose):
-    """How a federation stands; its own runs are those of training.
+    """The state of a federation; its inherited fields are those of training.
 
     Attributes:
-        federation: Its name.
-        faults: What is wrong with its file; then no run begins. Empty for a valid one.
-        purposes: How the runs of each purpose stand, by ``train`` and ``score``.
-        champion: The version in use.
-        champion_since: When that was decided.
+        federation: Name of the federation.
+        faults: Faults of its file, which prevent runs; empty for a valid file.
+        purposes: State of its runs, by ``train`` and ``score``.
+        champion: Id of the champion.
+        champion_since: When it was promoted.
         versions: The newest versions.
-        parties: Those of this deployment.
+        parties: The parties of this deployment.
     """
 
     federation: str
@@ -194,7 +194,7 @@ class Federation(Purpose):
 
 
 class State(Record):
-    """The whole document; `version` changes when its form does."""
+    """The whole document; `version` changes with its schema."""
 
     version: Literal[1] = 1
     at: datetime
@@ -202,11 +202,7 @@ class State(Record):
 
 
 def state(query: Query) -> State:
-    """How all federations stand that may be seen.
-
-    Args:
-        query: What is asked for.
-    """
+    """Return the state of all visible federations."""
     names = [n for n in federations(query) if query.federation in (None, n)]
     states = [_federation(name, query) for name in names]
     return State(at=datetime.now(UTC).replace(microsecond=0), federations=tuple(states))
@@ -233,7 +229,7 @@ def _federation(name: str, query: Query) -> Federation:
     champion = next((v for v in versions if v.champion), None)
     return Federation(
         federation=name,
-        faults=airflow_dags.faulty(name),
+        faults=airflow_dags.file_faults(name),
         **{name: getattr(training, name) for name in Purpose.model_fields},
         purposes=purposes,
         champion=champion.version if champion else None,
@@ -247,7 +243,7 @@ def _purpose(name: str, query: Query, purpose: str) -> Purpose:
     dags = query.dags(name, purpose)
     schedules = airflow_dags.schedules(dags)
     succeeded = airflow.runs(dags, states=["success"], limit=1)
-    # A run that is queued behind the one that runs says nothing yet.
+    # A run that is queued behind a running one has nothing to show yet.
     last = airflow.runs(dags, states=["running"], limit=1) or airflow.runs(dags, limit=1)
     return Purpose(
         schedule=next((schedule.words for schedule in schedules if schedule.words), ""),
@@ -263,7 +259,7 @@ def _purpose(name: str, query: Query, purpose: str) -> Purpose:
 def _run(name: str, query: Query, run: airflow.AirflowRun, own: str) -> Run:
     instances = airflow.tasks(run) if run.state != "success" else []
     if run.dag != own:
-        # Of people's own tasks beside a federation's its readers are told nothing.
+        # Users of a federation must not see the other tasks of a handwritten DAG.
         instances = [task for task in instances if task.party]
     now = datetime.now(UTC)
     return Run(
@@ -306,7 +302,7 @@ def _party(party: str, federation: str, site: Site, policy: Policy, runs: Sequen
         agreements = state.agreements.read()
     view = ledger_of(site, policy)
     lines = lines_of(agreements, view, site, federation)
-    left = left_of(lines)
+    left = remaining_releases(lines)
     accounts = [
         Account(
             **{name: getattr(column, name) for name in _COLUMN},
@@ -335,7 +331,7 @@ def _production(home: Path, version: str) -> dict[str, Any]:
     try:
         return {"live": live_of(home, version), "outcomes": outcomes_of(home, version)}
     except (ValueError, KeyError, TypeError, OSError):
-        # The version's page says what is damaged.
+        # The version's page shows the error.
         return {}
 
 

@@ -1,11 +1,11 @@
-"""The status page: is each federation on, since when, and what stands in its way."""
+"""The status page: the state of each federation, and the problems that block it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from opboost_ops.orchestration.pages.airflow import PURPOSES, AirflowRun, ago, lasting
-from opboost_ops.orchestration.pages.runs import GO_ON, sentences
+from opboost_ops.orchestration.pages.airflow import PURPOSES, AirflowRun, duration, elapsed
+from opboost_ops.orchestration.pages.runs import RESUME_HINT, sentences
 from opboost_ops.orchestration.pages.state import Federation, Party, Purpose, Run
 from opboost_ops.reports.display.blocks import (
     Block,
@@ -18,18 +18,18 @@ from opboost_ops.reports.display.blocks import (
     State,
     Table,
 )
-from opboost_ops.reports.ledger import Left
-from opboost_ops.reports.ledger_tables import left_cell, left_fact
+from opboost_ops.reports.ledger import RemainingReleases
+from opboost_ops.reports.ledger_tables import remaining_cell, remaining_fact
 
-#: A run that has been under way for longer is looked at, in seconds.
-_LONG = 3600
+#: Seconds after which a task in progress is highlighted.
+_LONG_TASK = 3600
 
 
 def blocks(federations: Sequence[Federation]) -> list[Block]:
-    """A part for each federation.
+    """Return the blocks of each federation.
 
     Args:
-        federations: How they stand.
+        federations: The federations' states.
     """
     if not federations:
         return [Note("muted", "No federation of this deployment may be shown to you.")]
@@ -37,17 +37,19 @@ def blocks(federations: Sequence[Federation]) -> list[Block]:
     for federation in federations:
         parts.append(Heading(federation.federation))
         parts += _problems(federation)
-        parts.append(Facts((*_times(federation), _champion(federation), _nights(federation))))
+        parts.append(
+            Facts((*_times(federation), _champion(federation), _releases_left(federation)))
+        )
         parts.append(_parties(federation))
-        acts = ("Promote, roll back, stop, resume", _admin(federation))
-        parts.append(Links((acts,)))
+        actions = ("Promote, roll back, stop, resume", _admin(federation))
+        parts.append(Links((actions,)))
     return parts
 
 
 def _problems(federation: Federation) -> list[Block]:
     notes: list[Block] = []
     if federation.faults:
-        # The DAG's text has them in a block of code.
+        # The DAG's documentation has them in a code block.
         block = federation.faults.split("```")
         listed = (block[1] if len(block) > 2 else federation.faults).strip().splitlines()
         lines = [line.strip().removeprefix("- ") for line in listed]
@@ -60,14 +62,14 @@ def _problems(federation: Federation) -> list[Block]:
             notes.append(_failed(federation, of, last, words))
         if last is not None and last.ongoing:
             longest = max(last.waiting.values(), default=0.0)
-            lines = [f"{task}, {lasting(seconds)}" for task, seconds in last.waiting.items()]
-            text = f"A {words} run started {ago(last.began)} ago."
-            state: State = "warn" if longest > _LONG else ""
+            lines = [f"{task}, {duration(seconds)}" for task, seconds in last.waiting.items()]
+            text = f"A {words} run started {elapsed(last.began)} ago."
+            state: State = "warn" if longest > _LONG_TASK else ""
             notes.append(Note(state, text, "", lines, _links(last)))
     last = federation.last_run
     for party in federation.parties:
         if party.asked and last is not None:
-            text = f"{party.party} waits for a person's approval, {ago(party.asked)}."
+            text = f"{party.party} waits for a person's approval, {elapsed(party.asked)}."
             remedy = f"Its own people see why, and answer: `opboost approve SITE {last.run}`."
             notes.append(Note("warn", text, remedy))
         if party.stopped:
@@ -84,7 +86,7 @@ def _problems(federation: Federation) -> list[Block]:
             things = "1 thing" if party.missing == 1 else f"{party.missing} things"
             text = (
                 f"The state of {party.party} lacked {things} when it was compared with its store, "
-                f"{ago(party.checked)} ago."
+                f"{elapsed(party.checked)} ago."
             )
             remedy = "`opboost ledger check SITE` says which, and what to do; no run releases yet."
             notes.append(Note("bad", text, remedy))
@@ -92,14 +94,14 @@ def _problems(federation: Federation) -> list[Block]:
 
 
 def _failed(federation: Federation, of: Purpose, last: Run, words: str) -> Note:
-    when = f"{ago(last.ended or last.began)} ago"
+    when = f"{elapsed(last.ended or last.began)} ago"
     text = f"The last run of {words} failed, {when}."
     lines = last.failures or ("It left no message: see its page.",)
     if last.marked_by:
         text = f"The last run of {words} was marked as failed by {last.marked_by}, {when}."
-        # What a task says of its own end is the person's doing.
+        # The tasks' own messages only reflect the user's action.
         lines = ()
-    remedy = " ".join((*last.remedies, GO_ON))
+    remedy = " ".join((*last.remedies, RESUME_HINT))
     after = sentences(last.charged, federation.champion, of.next_run)
     return Note("bad", text, remedy, (*lines, *after), _links(last))
 
@@ -108,7 +110,7 @@ def _stopped(federation: Federation, party: Party) -> Note:
     by = f"{party.stopped_by} through Airflow" if party.stopped_by else "its own people at home"
     text = (
         f"{party.party} has stopped taking part in {federation.federation}: by {by}, at "
-        f"{_at(party.stopped)}, {ago(party.stopped)} ago."
+        f"{_at(party.stopped)}, {elapsed(party.stopped)} ago."
     )
     paused = [dag for of in federation.purposes.values() for dag in of.paused]
     if party.resumes_at_home:
@@ -138,13 +140,13 @@ def _links(run: Run) -> tuple[tuple[str, str], ...]:
 def _times(federation: Federation) -> list[Fact]:
     facts = []
     for purpose, of in federation.purposes.items():
-        # Where nothing was ever scored, scoring is no news.
+        # Without any scoring run, scoring is not shown.
         if purpose != "train" and of.last_run is None and of.next_run is None:
             continue
         good, words = of.last_success, "" if purpose == "train" else f" of {PURPOSES[purpose]}"
         ended = good.ended or good.began if good else None
         late = of.last_run is not None and of.last_run.state == "failed"
-        value = f"{ago(ended)} ago" if ended else "never"
+        value = f"{elapsed(ended)} ago" if ended else "never"
         state: State = "warn" if good is None else "" if late else "good"
         href = f"run?id={good.run}" if good else ""
         facts.append(Fact(f"Last success{words}", value, _at(ended), state, href))
@@ -163,17 +165,17 @@ def _times(federation: Federation) -> list[Fact]:
 def _champion(federation: Federation) -> Fact:
     if federation.champion is None:
         return Fact("Champion", "none", "or it is kept by another deployment", "muted")
-    age = ago(federation.champion_since)
+    age = elapsed(federation.champion_since)
     return Fact("Champion's age", age or "unknown", federation.champion, href="models")
 
 
-def _left(party: Party) -> Left:
+def _left(party: Party) -> RemainingReleases:
     first = next((account for account in party.ledger if account.more == party.more), None)
     named = first.feature if first and party.more is not None else ""
-    return Left(party.more, named, party.budget)
+    return RemainingReleases(party.more, named, party.budget)
 
 
-def _nights(federation: Federation) -> Fact:
+def _releases_left(federation: Federation) -> Fact:
     shown = [(party.party, _left(party)) for party in federation.parties if party.budget]
     left = [replace(of, hint=f"{party}: {of.hint}") for party, of in shown]
     ends = [of for of in left if of.more is not None]
@@ -181,7 +183,7 @@ def _nights(federation: Federation) -> Fact:
     if first is None:
         why = "no party here releases a protected column"
         return Fact("Releases left", "unlimited", why, "muted")
-    return left_fact(first, href="ledger")
+    return remaining_fact(first, href="ledger")
 
 
 def _parties(federation: Federation) -> Table:
@@ -192,7 +194,7 @@ def _parties(federation: Federation) -> Table:
             (
                 Cell(party.party, href=f"ledger?party={party.party}"),
                 len(party.ledger),
-                left_cell(left) if party.budget else None,
+                remaining_cell(left) if party.budget else None,
                 left.feature,
                 _part(party),
                 Cell(party.fault or "readable", state="bad" if party.fault else "good"),
@@ -216,7 +218,7 @@ def _checked(party: Party) -> Cell:
     if party.store or party.missing:
         words = "another store" if party.store else f"{party.missing} missing"
         return Cell(words, state="bad")
-    return Cell(f"nothing missing, {ago(party.checked)} ago", state="good")
+    return Cell(f"nothing missing, {elapsed(party.checked)} ago", state="good")
 
 
 def _at(moment: datetime | None) -> str:

@@ -1,5 +1,5 @@
-"""Blocks, and what renders them; it knows nothing of the domain.
+"""Blocks and their renderers, independent of the domain.
 
-`blocks` has tables, facts, notes and figures; `html.page_html`, `tables.rich_table` and
+`blocks` defines tables, facts, notes and figures; `html.page_html`, `tables.rich_table` and
 `tables.table_csv` render them.
 """

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from markupsafe import Markup
 from rich.filesize import decimal
 
-#: How something stands; it is said in words too, never by colour alone.
+#: Display state; always expressed in words as well, never by colour alone.
 State = Literal["", "good", "bad", "warn", "muted"]
 
 Value = str | int | float | None
@@ -16,16 +16,16 @@ Value = str | int | float | None
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a table.
+    """A table cell.
 
     Attributes:
-        text: For people.
-        value: For programs, in the table's CSV; the text when None.
+        text: Displayed text.
+        value: Value in the table's CSV; the text when None.
         state: Shown as a badge if not empty.
-        href: Where a click leads, inside these pages.
+        href: Link target within these pages.
         share: Between 0 and 1, shown as a bar below the text.
-        limited: Whether a full bar is a limit that is reached.
-        title: What it says when pointed at; for what the text abbreviates.
+        limited: True if a full bar means that a limit is reached.
+        title: Tooltip, for abbreviated text.
     """
 
     text: str
@@ -38,27 +38,27 @@ class Cell:
 
     @property
     def number(self) -> bool:
-        """True if it is set to the right, as numbers are."""
+        """True if it is right-aligned as a number."""
         return isinstance(self.value, int | float) and not isinstance(self.value, bool)
 
     @property
     def plain(self) -> Value:
-        """Its value in the CSV."""
+        """Value in the CSV."""
         return self.text if self.value is None else self.value
 
 
-#: A row of a table: cells, or plain values, see `cell`.
+#: A row of a table: cells, or plain values as in `cell`.
 Row = Sequence[Cell | Value]
 
 
 @dataclass(frozen=True)
 class Pager:
-    """Where in a longer list a page stands.
+    """Position in a paginated list.
 
     Attributes:
-        page: Counted from 1.
-        pages: How many there are.
-        field: Which field of the address turns this list's pages.
+        page: Current page, from 1.
+        pages: Number of pages.
+        field: Query field with the page number.
     """
 
     page: int
@@ -68,7 +68,7 @@ class Pager:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; its name is that of its CSV file."""
+    """A table; its name is also that of its CSV file."""
 
     kind: ClassVar[str] = "table"
     name: str
@@ -78,30 +78,30 @@ class Table:
     note: str = ""
     empty: str = "Nothing yet."
     pager: Pager | None = None
-    #: Names and values that stand above the head in its CSV.
+    #: Names and values above the head in the CSV.
     preamble: tuple[tuple[str, str], ...] = ()
-    #: Of which federation it is, where a page has one of its title for each.
+    #: Name of its federation, if a page has a table with this title for each.
     federation: str = ""
 
     def named(self, party: str) -> str:
-        """Its name apart from its page, where titles alone would be the same.
+        """Return a title that is unique outside its page.
 
         Args:
-            party: Whose part of the page it is in; empty for none.
+            party: The party whose section it is in; may be empty.
         """
         return " of ".join(filter(None, (self.title, self.federation, party)))
 
-    #: Columns that are said once above the table where all its rows say the same.
+    #: Columns that are shown once above the table if all rows have the same value.
     once: tuple[str, ...] = ()
 
     @cached_property
     def rows(self) -> tuple[tuple[Cell, ...], ...]:
-        """Its cells."""
+        """All cells."""
         return tuple(tuple(map(cell, row)) for row in self.values)
 
     @cached_property
     def shown(self) -> tuple[int, ...]:
-        """The columns that have something to tell row by row; its CSV has all."""
+        """Indices of the displayed columns, without uninformative ones; the CSV has all."""
         if not self.rows:
             return tuple(range(len(self.columns)))
         informative = []
@@ -113,7 +113,7 @@ class Table:
 
     @property
     def said_once(self) -> str:
-        """Values that all rows share in the columns that are left out for it."""
+        """Sentence with the values of columns that are hidden because all rows share them."""
         hidden = [at for at in range(len(self.columns)) if at not in self.shown]
         pairs = [(self.columns[at], self.rows[0][at].text) for at in hidden if self.rows]
         joined = ", ".join(f"{name} {text}" for name, text in pairs if text)
@@ -121,21 +121,21 @@ class Table:
 
     @property
     def prose(self) -> bool:
-        """True if its last column holds sentences, which need room to be read."""
+        """True if its last column holds sentences, which need a wide column."""
         return any(len(row[self.shown[-1]].text) > 60 for row in self.rows)
 
     @property
     def words(self) -> bool:
-        """True if its last column holds words that may go on in the next line."""
+        """True if its last column holds words that may wrap."""
         texts = (row[self.shown[-1]].text for row in self.rows)
         return any(len(text) > 24 and " " in text for text in texts)
 
 
 @dataclass(frozen=True)
 class Note:
-    """A sentence that must not be overlooked, and what to do about it.
+    """A highlighted sentence, and its remedy.
 
-    Links are texts and where they lead, as in `Links`.
+    ``links`` are texts and targets, as in `Links`.
     """
 
     kind: ClassVar[str] = "note"
@@ -148,7 +148,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Fact:
-    """One figure with its name."""
+    """A labelled value."""
 
     label: str
     value: str
@@ -159,7 +159,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Facts:
-    """Figures side by side."""
+    """Labelled values side by side."""
 
     kind: ClassVar[str] = "facts"
     facts: Sequence[Fact]
@@ -167,7 +167,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture with its caption."""
+    """A figure with its caption."""
 
     svg: Markup
     caption: str
@@ -175,7 +175,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Figures:
-    """Pictures side by side, as many as the width allows; wide ones below each other."""
+    """Figures side by side, as many as fit; wide ones below each other."""
 
     kind: ClassVar[str] = "figures"
     title: str
@@ -186,9 +186,9 @@ class Figures:
 
 @dataclass(frozen=True)
 class Links:
-    """Links to files and pages; each a text and where it leads.
+    """Links to files and pages, as texts and targets.
 
-    What begins with a slash is Airflow's own page, everything else is one of these pages.
+    A target that begins with a slash is a page of Airflow, any other is one of these pages.
     """
 
     kind: ClassVar[str] = "links"
@@ -205,7 +205,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Fold:
-    """Blocks that are shown when their title is clicked."""
+    """Blocks that can be expanded by clicking their title."""
 
     kind: ClassVar[str] = "fold"
     title: str
@@ -216,11 +216,7 @@ Block = Note | Facts | Table | Figures | Links | Heading | Fold
 
 
 def tables(blocks: "Iterable[Block]") -> "Iterator[Table]":
-    """All tables, those that are folded away too.
-
-    Args:
-        blocks: Of a page.
-    """
+    """Yield all tables, including folded ones."""
     for block in blocks:
         if isinstance(block, Table):
             yield block
@@ -230,14 +226,14 @@ def tables(blocks: "Iterable[Block]") -> "Iterator[Table]":
 
 @dataclass(frozen=True)
 class Section:
-    """A party's part of a page."""
+    """A party's section of a page."""
 
     party: str
     blocks: tuple[Block, ...] = field(default=())
 
 
 def cell(value: Cell | Value) -> Cell:
-    """A value as a cell: an integer is a count, another number has three digits, None is empty."""
+    """Convert a value to a cell: integers as counts, other numbers with three digits."""
     if isinstance(value, str):
         return Cell(value)
     if isinstance(value, Cell):
@@ -246,7 +242,7 @@ def cell(value: Cell | Value) -> Cell:
 
 
 def number(value: float | None, digits: int = 3) -> Cell:
-    """A number to some digits after the point; an empty cell for None, a sign for infinity."""
+    """Format a number with some decimals; empty for None, a symbol for infinity."""
     if value is None:
         return Cell("", "")
     if value == float("inf"):
@@ -255,25 +251,25 @@ def number(value: float | None, digits: int = 3) -> Cell:
 
 
 def finite(value: Any) -> Any:
-    """A value as JSON and CSV have it: infinity is a text."""
+    """Return a value for JSON and CSV, in which infinity is text."""
     return "inf" if value == float("inf") else value
 
 
 def count(value: int | None) -> Cell:
-    """A whole number; an empty cell for None."""
+    """Format an integer; empty for None."""
     return Cell("", "") if value is None else Cell(f"{value:,}", value)
 
 
 def moment(at: str) -> Cell:
-    """A time of day in UTC, without what nobody reads; whole in the CSV."""
+    """Format a UTC time without seconds; the CSV has the full time."""
     return Cell(at[:16].replace("T", " "), at)
 
 
 def second(at: str) -> str:
-    """A moment in UTC to the second, in words."""
+    """Format a UTC time to the second."""
     return at[:19].replace("T", " ")
 
 
 def size(value: int) -> Cell:
-    """Bytes for people."""
+    """Format a number of bytes."""
     return Cell(decimal(value), value)

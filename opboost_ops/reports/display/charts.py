@@ -1,4 +1,4 @@
-"""Charts and sequences of messages as SVG, in the colours of the style sheet."""
+"""Charts and sequence diagrams as SVG, in the style sheet's colours."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-#: Marks of an axis of shares.
+#: Ticks of an axis of shares.
 SHARES = ((0.0, "0"), (0.25, "0.25"), (0.5, "0.5"), (0.75, "0.75"), (1.0, "1"))
 
-#: How many curves a picture tells apart: by colour, dash and marker, as the style sheet says.
+#: Number of distinguishable curves in a chart, by colour, dash and marker of the style sheet.
 CURVE_KINDS = 6
 
 _WIDTH, _HEIGHT = 440, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 12, 14, 34
 
-#: Of so many parties lines do not fit beside each other.
-MANY = 6
+#: Number of parties from which a sequence diagram becomes too wide.
+TOO_MANY_PARTIES = 6
 
 _GAP = 156
 
@@ -26,13 +26,13 @@ class Curve:
     """A curve.
 
     Attributes:
-        name: For the legend.
-        points: Its points, from left to right; an infinite height ends the line.
-        steps: Drawn as a staircase.
-        dashed: A limit or a reference: thin, without markers.
-        rings: Positions of points with a ring around them.
-        band: Lower and upper end at each point, drawn as an area behind it; empty for none.
-        words: What it shows, for anyone who hears it; where it begins and ends when empty.
+        name: Name in the legend.
+        points: Points from left to right; an infinite y value ends the line.
+        steps: True to draw it as steps.
+        dashed: True for a limit or reference: thin, without markers.
+        rings: Indices of points with a ring around them.
+        band: Lower and upper end at each point, drawn as an area behind it; may be empty.
+        words: Description for screen readers; by default the first and last value.
     """
 
     name: str
@@ -45,10 +45,10 @@ class Curve:
 
 
 def colour_of(party: str, parties: Iterable[str]) -> int:
-    """A party's colour, the same on every page: its place among a federation's names.
+    """Return a party's colour, the same on every page: its index among the federation's parties.
 
     Args:
-        party: Its name.
+        party: Name of the party.
         parties: All parties of the federation.
     """
     names = sorted(parties)
@@ -64,21 +64,21 @@ def chart(
     from_zero: bool = True,
     logarithmic: bool = False,
 ) -> Markup:
-    """A chart of curves with a legend below it.
+    """Draw curves, with a legend below.
 
     Args:
-        curves: At most `KINDS` of them, references apart.
-        title: What a reader hears who does not see.
-        x_ticks: Marks of the horizontal axis.
-        x_label: Its name.
-        from_zero: Whether the vertical axis begins at zero.
-        logarithmic: Whether equal ratios lie equally far apart, from left to right.
+        curves: At most `CURVE_KINDS`, not counting references.
+        title: Description for screen readers.
+        x_ticks: Ticks of the x axis.
+        x_label: Label of the x axis.
+        from_zero: True if the y axis begins at zero.
+        logarithmic: True for a logarithmic x axis.
     """
-    # A mark may lie before the first point: outside the picture nobody would see it.
+    # A tick may lie before the first point, and must still be visible.
     xs = [*(x for c in curves for x, _ in c.points), *(x for x, _ in x_ticks)] or [0.0]
     drawn = [y for c in curves if not c.dashed for _, y in c.points if math.isfinite(y)]
     references = [y for c in curves if c.dashed for _, y in c.points if math.isfinite(y)]
-    # The data sets the axis: a limit far above it would draw a loss of 36 as zero.
+    # The data determines the axis: a limit far above it would flatten all curves.
     near = [y for y in references if not drawn or y <= 1.5 * max(drawn)]
     ys = [*drawn, *near] or [0.0]
     ys += [end for c in curves for ends in c.band for end in ends]
@@ -131,7 +131,7 @@ def chart(
             f'<li><svg class="key" viewBox="0 0 26 10" width="26" height="10" aria-hidden="true">'
             f"{_key(style)}</svg>{escape(curve.name)}{above}</li>"
         )
-    # A single curve needs a name, too, if the title does not say it.
+    # A single curve needs a legend only if the title does not name it.
     named = len(curves) > 1 or any(c.name not in title for c in curves)
     svg = (
         f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
@@ -142,7 +142,7 @@ def chart(
 
 
 def _in_words(curves: Sequence[Curve]) -> str:
-    """A picture in words, for anyone who hears it: where each curve begins and ends."""
+    """Describe a chart for screen readers: the first and last value of each curve."""
     texts = []
     for curve in curves:
         if curve.words:
@@ -156,18 +156,18 @@ def _in_words(curves: Sequence[Curve]) -> str:
 def bars(
     rows: Sequence[tuple[str, float, int]], *, title: str, unit: str = "", digits: int = 1
 ) -> Markup:
-    """Horizontal bars, longest first.
+    """Draw horizontal bars, in the given order.
 
     Args:
-        rows: Name, value and group; a group has one colour.
-        title: What a reader hears who does not see.
-        unit: Written after each value.
-        digits: Of each value, after the point.
+        rows: Name, value and colour group of each bar.
+        title: Description for screen readers.
+        unit: Appended to each value.
+        digits: Decimals of each value.
     """
     top = max((value for _, value, _ in rows), default=0.0) or 1.0
     height = 24 * len(rows) + 4
     longest = max((len(name) for name, _, _ in rows), default=0)
-    # Wide enough for the longest name: a letter takes seven units at most, on average.
+    # Wide enough for the longest name, at seven units per character.
     names = min(300, max(80, 7 * longest + 10))
     most = (names - 10) // 7
     room = _WIDTH - names - 52
@@ -191,13 +191,13 @@ def bars(
 
 
 def _area(xs: Sequence[float], ends: Sequence[tuple[float, float]], style: str) -> str:
-    there = [f"{x:.1f} {low:.1f}" for x, (low, _) in zip(xs, ends, strict=True)]
+    forward = [f"{x:.1f} {low:.1f}" for x, (low, _) in zip(xs, ends, strict=True)]
     back = [f"{x:.1f} {high:.1f}" for x, (_, high) in zip(xs, ends, strict=True)]
-    return f'<polygon class="band {style}" points="{" ".join([*there, *reversed(back)])}"/>'
+    return f'<polygon class="band {style}" points="{" ".join([*forward, *reversed(back)])}"/>'
 
 
 def _below(points: Sequence[tuple[float, float]], top: float) -> list[tuple[float, float]]:
-    """The part of a reference, which rises or is level, that is not above the picture."""
+    """Clip a non-decreasing reference at the top of the chart."""
     visible: list[tuple[float, float]] = []
     for x, y in points:
         if y <= top:
@@ -251,15 +251,15 @@ def _short(value: float, ticks: Sequence[float]) -> str:
 
 @dataclass(frozen=True)
 class Message:
-    """An arrow.
+    """An arrow of a sequence diagram.
 
     Attributes:
-        sender: Whose.
-        receiver: Whose end it points to; None for all.
-        text: What is sent.
-        good: Whether it is what it must be.
-        size: How much it is, in words; empty if that is unknown.
-        colour: The sender's, see `charts.colour_of`.
+        sender: The sending party.
+        receiver: The receiving party; None for all.
+        text: Kind of message.
+        good: True if it was verified.
+        size: Its size, in words; empty if unknown.
+        colour: The sender's colour, as from `colour_of`.
     """
 
     sender: str
@@ -271,22 +271,22 @@ class Message:
 
     @property
     def style(self) -> str:
-        """Classes of its arrow."""
+        """CSS classes of its arrow."""
         return f"sent k{self.colour}{'' if self.good else ' broken'}"
 
     @property
     def words(self) -> str:
-        """The kind of message, and its size."""
+        """Kind and size of the message."""
         return f"{self.text}, {self.size}" if self.size else self.text
 
 
-def exchanged(parties: Sequence[str], messages: Sequence[Message], *, title: str) -> Markup:
-    """Who sent what to whom.
+def sequence_diagram(parties: Sequence[str], messages: Sequence[Message], *, title: str) -> Markup:
+    """Draw who sent what to whom.
 
     Args:
-        parties: Fewer than `MANY`, from left to right.
-        messages: From first to last.
-        title: What a reader hears who does not see.
+        parties: Fewer than `TOO_MANY_PARTIES`, from left to right.
+        messages: Messages in order.
+        title: Description for screen readers.
     """
     text = "; ".join(f"{m.sender} to {m.receiver or 'all'}: {m.words}" for m in messages)
     label = f"{escape(title)}. {escape(text)}"
@@ -320,7 +320,7 @@ def _lines(parties: Sequence[str], messages: Sequence[Message]) -> tuple[int, in
             parts.append(_arrow(message.style, x1, x2, y))
         ends = [at[message.sender], *(at[r] for r in receivers)]
         middle = (min(ends) + max(ends)) / 2
-        # Long arrows cross other lifelines: their text stands beside the sender's.
+        # Long arrows cross other lifelines, so their text is placed next to the sender.
         if message.receiver and abs(ends[0] - ends[1]) > gap:
             middle = ends[0] + (gap / 2 if ends[1] > ends[0] else -gap / 2)
         parts.append(

@@ -1,4 +1,4 @@
-"""Blocks become HTML: pages of the plugin, documents that load nothing, pictures of notebooks."""
+"""Renders blocks as HTML: pages of the plugin, self-contained documents, notebook figures."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,22 +15,22 @@ from opboost_ops.reports.display.blocks import Block, Figure, Figures, Fold, Sec
 
 _HERE = Path(__file__).resolve().parent
 
-#: So many tables and pictures are more than a screen.
-_LONG = 4
+#: Number of tables and figures from which a section gets anchors, as it exceeds a screen.
+_ANCHORS_FROM = 4
 
 _STYLE = _HERE / "static" / "style.css"
 
 
 @dataclass(frozen=True)
 class Filter:
-    """A field by which a page can be narrowed.
+    """A form field that filters a page.
 
     Attributes:
-        name: Of the field, as in the address.
-        label: For people.
-        kind: A run's id, a day, or one of some words.
-        choices: Those words.
-        shown: Its value where the address has none.
+        name: Name of the query field.
+        label: Displayed label.
+        kind: A run's id, a date, or one of ``choices``.
+        choices: The choices.
+        shown: Value if the query has none.
     """
 
     name: str
@@ -47,11 +47,11 @@ class Page:
     Attributes:
         title: Its title.
         lead: One sentence below the title.
-        parts: By party.
-        filters: Fields by which it can be narrowed.
-        back: Text and path of the page above.
-        top: Blocks above the parties' parts.
-        ways: Texts of frequent questions, and the rest of their addresses.
+        parts: Sections by party.
+        filters: Form fields that filter it.
+        back: Text and path of the parent page.
+        top: Blocks above the sections.
+        presets: Links to frequent queries: text and query string.
     """
 
     title: str
@@ -60,7 +60,7 @@ class Page:
     filters: Sequence[Filter] = ()
     back: tuple[str, str] | None = None
     top: Sequence[Block] = ()
-    ways: Sequence[tuple[str, str]] = ()
+    presets: Sequence[tuple[str, str]] = ()
 
 
 def page_html(
@@ -73,22 +73,22 @@ def page_html(
     deployed: bool,
     about: str,
 ) -> str:
-    """A whole page.
+    """Render a page.
 
     Args:
-        page: What it shows.
-        path: Its path below the pages' own.
-        base: Where the pages are mounted.
-        query: What was asked for; links on the page keep it.
-        pages: Of the navigation: path, title and purpose.
-        deployed: Whether the server knows any party.
-        about: The document that explains it, and perhaps a place there.
+        page: The page.
+        path: Its path below the pages' mount point.
+        base: The pages' mount point.
+        query: The current query, which links on the page keep.
+        pages: Pages of the navigation: path, title and purpose.
+        deployed: True if the server has any party.
+        about: The document that explains the page, optionally with an anchor.
     """
 
     def link(**changes: str | int | None) -> str:
-        """This page with another question."""
-        question = {**query, **changes}
-        entries = {k: v for k, v in question.items() if v not in (None, "")}
+        """Return a link to this page with a changed query."""
+        changed = {**query, **changes}
+        entries = {k: v for k, v in changed.items() if v not in (None, "")}
         return f"{base}/{path}{'?' + urlencode(entries) if entries else ''}"
 
     context = {name: getattr(page, name) for name in Page.__dataclass_fields__}
@@ -103,49 +103,49 @@ def page_html(
 
 
 def text_html(title: str, html: str, *, base: str, pages: Sequence[tuple[str, str, str]]) -> str:
-    """A document of the package in the pages' frame.
+    """Render a document of the package in the pages' frame.
 
     Args:
         title: Its title.
-        html: Its text, of a file of the package.
-        base: Where the pages are mounted.
-        pages: Of the navigation: path, title and purpose.
+        html: Its HTML, from a file of the package.
+        base: The pages' mount point.
+        pages: Pages of the navigation: path, title and purpose.
     """
     text = Markup(html)  # noqa: S704  A file of this package, in which no HTML is let through.
     return _template("text.html").render(title=title, text=text, base=base, pages=pages, path="")
 
 
 def document_html(title: str, lead: str, blocks: Sequence[Block]) -> str:
-    """A document as one file that loads nothing; its blocks have no links.
+    """Render a document as a self-contained file; its blocks have no links.
 
     Args:
         title: Its title.
         lead: One sentence below the title.
-        blocks: What it shows.
+        blocks: Its blocks.
     """
     style = Markup(static("style.css").decode())  # noqa: S704  A file of this package.
     return _template("document.html").render(title=title, lead=lead, blocks=blocks, style=style)
 
 
 def charts_html(title: str, lead: str, charts: Sequence[tuple[str, Markup]]) -> str:
-    """A document of charts.
+    """Render a document of charts.
 
     Args:
         title: Its title.
         lead: One sentence below the title.
-        charts: Captions and pictures.
+        charts: Captions and SVGs.
     """
     figures = tuple(Figure(svg, caption) for caption, svg in charts)
     return document_html(title, lead, [Figures("", figures)])
 
 
 def message_html(title: str, text: str) -> str:
-    """A page that says one thing and loads nothing."""
+    """Render a page with a single message and no other resources."""
     return _template("message.html").render(title=title, text=text)
 
 
 def compile_templates() -> None:
-    """Compile the templates of pages before the first reader waits for them."""
+    """Compile the templates of pages, so that the first request is fast."""
     compile_documents()
     for name in ("page.html", "text.html", "message.html"):
         _template(name)
@@ -158,18 +158,14 @@ def compile_documents() -> None:
 
 
 def anchors(part: Section) -> dict[int, tuple[str, str]]:
-    """Places that a party's part of a page can jump to, among its blocks, with name and title.
-
-    Args:
-        part: The part; where it is short enough to be seen whole there is nothing.
-    """
+    """Return the anchors of a section by block index, with id and title; empty if it is short."""
     titled = [
         (at, block.title)
         for at, block in enumerate(part.blocks)
         if isinstance(block, Table | Figures | Fold)
     ]
     titles = [title for _, title in titled]
-    if len(titled) < _LONG:
+    if len(titled) < _ANCHORS_FROM:
         return {}
     return {
         at: (f"{part.party or 'part'}-{re.sub('[^a-z0-9]+', '-', title.lower())}", title)
@@ -179,16 +175,12 @@ def anchors(part: Section) -> dict[int, tuple[str, str]]:
 
 
 def static(name: str) -> bytes:
-    """A file that the pages load.
-
-    Args:
-        name: Its name.
-    """
+    """Return a static file of the pages."""
     return (_HERE / "static" / name).read_bytes()
 
 
 def _code(text: str) -> Markup:
-    """Text with what stands between two backticks as a command; all of it escaped."""
+    """Render text between backticks as code; everything is escaped."""
     parts = [str(escape(part)) for part in text.split("`")]
     if len(parts) % 2 == 0:
         return escape(text)
@@ -216,10 +208,10 @@ def _environment() -> Environment:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture that a notebook shows.
+    """A figure that notebooks display.
 
     Attributes:
-        figure: What it shows.
+        figure: The figure.
     """
 
     figure: Figure
@@ -228,7 +220,7 @@ class Picture:
         return f"Picture({self.figure.caption})"
 
     def _repr_html_(self) -> str:
-        # Inside a class of its own: other pictures of a notebook keep their style.
+        # Scoped by a CSS class, so that other figures of the notebook keep their style.
         return (
             f"<style>.opboost-picture {{ max-width: 36rem; {_rules()} }}</style>"
             f'<figure class="opboost-picture"><figcaption>{escape(self.figure.caption)}'
@@ -238,7 +230,7 @@ class Picture:
 
 @cache
 def _rules() -> str:
-    """The style sheet's colours and its rules of pictures."""
+    """Return the style sheet's colours and its rules for charts."""
     lines = _STYLE.read_text(encoding="utf-8").splitlines()
     return " ".join(
         line.strip() for line in lines if line.startswith(("  --", "svg ", ".chart", ".legend"))

@@ -1,4 +1,4 @@
-"""Tables as text: CSV that a spreadsheet takes no formula from, and tables of a terminal."""
+"""Tables as text: CSV that is safe from formula injection, and terminal tables."""
 
 import csv
 import io
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-#: How spreadsheets recognise a formula; some also by the wide forms of these signs.
+#: Characters that begin a formula in spreadsheets, including full-width forms.
 _SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
 
-#: Where a cell may begin: at the beginning; and inside one, where a country's spreadsheets separate
-#: cells by something else than commas, and so see no quotes around it. Each with the formula there.
+#: Places where a spreadsheet may see a cell begin, each with the formula there: at the start, and
+#: inside a cell if the locale separates cells by other characters than commas and ignores quotes.
 _BEGINNINGS = tuple(
     rf"{begin}(['\" ]*[{signs}])"
     for begin, signs in (("^()", rf"{_SIGNS}\t\r"), (r"([;\t\r\n])", _SIGNS))
 )
 
-#: So long a name of what a row is about stays on one line, to be copied into another command.
-_NAME = 16
+#: Longest name in the first column that is kept on one line, so that it can be copied.
+_MAX_NAME = 16
 
 _COLOURS = {"good": "green", "bad": "red", "warn": "yellow", "muted": "dim"}
 
@@ -36,11 +36,11 @@ def csv_text(
     rows: Iterable[Sequence[Value]],
     preamble: Iterable[tuple[str, str]] = (),
 ) -> str:
-    """A table as CSV.
+    """Format a table as CSV.
 
     Args:
-        heads: Its columns.
-        rows: Its cells; None is an empty one.
+        heads: Column heads.
+        rows: Rows of cells; None is an empty one.
         preamble: Names and values above the head.
     """
     text = io.StringIO()
@@ -52,11 +52,11 @@ def csv_text(
 
 
 def plain_texts(frame: "pl.DataFrame", exact: Container[str] = ()) -> "pl.DataFrame":
-    """A frame in whose CSV a spreadsheet takes no cell for a formula.
+    """Escape a frame's texts, so that no cell of its CSV becomes a formula in a spreadsheet.
 
     Args:
         frame: The frame.
-        exact: Columns of its owner's, which programs join by: they stay as they are.
+        exact: Columns to leave unchanged, because programs join by them.
     """
     import polars as pl
 
@@ -68,14 +68,14 @@ def plain_texts(frame: "pl.DataFrame", exact: Container[str] = ()) -> "pl.DataFr
 
 
 def text_of(cell: str) -> str:
-    """A text that was written as a cell, and came back from a spreadsheet."""
+    """Undo the escaping of a cell that came back from a spreadsheet."""
     for beginning in reversed(_BEGINNINGS):
         cell = re.sub(beginning.replace("(['", "'(['"), r"\1\2", cell)
     return cell
 
 
 def table_csv(table: Table) -> str:
-    """A view's table as CSV, with all its columns."""
+    """Format a table block as CSV, with all its columns."""
     rows = ([cell.plain for cell in row] for row in table.rows)
     return csv_text(table.columns, rows, table.preamble)
 
@@ -88,21 +88,17 @@ def _cell(value: Value) -> Value:
 
 
 def plain(text: object, style: str = "") -> Text:
-    """Text that neither colours nor moves a terminal, whatever a stranger put into it."""
+    """Return text without control characters, which could colour or move a terminal."""
     shown = (c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
     return Text("".join(shown), style)
 
 
 def rich_table(table: Table) -> RichTable:
-    """A view's table; its cells are folded, never cut.
-
-    Args:
-        table: The table.
-    """
+    """Convert a table block to a rich table; cells are folded, never cut off."""
     shown = RichTable(title=plain(table.title), caption=None if table.rows else table.empty)
     for at in table.shown:
         number = bool(table.rows) and table.rows[0][at].number
-        name = at == table.shown[0] and all(len(row[at].text) <= _NAME for row in table.rows)
+        name = at == table.shown[0] and all(len(row[at].text) <= _MAX_NAME for row in table.rows)
         justify: Literal["right", "left"] = "right" if number else "left"
         shown.add_column(table.columns[at], overflow="fold", justify=justify, no_wrap=name)
     for row in table.rows:

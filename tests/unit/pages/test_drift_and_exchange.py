@@ -8,7 +8,7 @@ import pytest
 
 from opboost_ops.quality.suites import expectations
 from opboost_ops.quality.validation import Report, validate
-from opboost_ops.reports.display.charts import MANY, Message, exchanged
+from opboost_ops.reports.display.charts import TOO_MANY_PARTIES, Message, sequence_diagram
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.reading import plain, rows
@@ -54,9 +54,12 @@ def test_drift_over_time_by_feature(reader: Reader, drifted: Workspace) -> None:
 
 def test_every_party_and_message_has_its_own_place() -> None:
     """Beyond two runs the third party was behind the edge."""
-    names = ["holder", *(f"regional_savings_bank_{at:02d}" for at in range(1, MANY - 1))]
+    names = [
+        "holder",
+        *(f"regional_savings_bank_{at:02d}" for at in range(1, TOO_MANY_PARTIES - 1)),
+    ]
     there = [Message(name, "holder", "ranks", name != names[1], "1.0 kB") for name in names[1:]]
-    svg = str(exchanged(names, [Message("holder", None, "plan", True), *there], title="run"))
+    svg = str(sequence_diagram(names, [Message("holder", None, "plan", True), *there], title="run"))
     (width,) = (float(found) for found in re.findall(r'viewBox="0 0 (\d+)', svg))
     placed = re.findall(r'<text class="party" x="(\d+)" y="\d+">([^<]+)</text>', svg)
     # At most seven units a letter, and centred.
