@@ -177,7 +177,8 @@ def act(party: str, federation: str) -> dict[str, Any]:
         # A task that triggers a DAG does so in the name of the user who triggered its own DAG.
         if type_of(dag_run) != "manual":
             raise ConfigError(
-                f"Run {dag_run.run_id} was triggered by another DAG; only a person may request an action.",
+                f"Run {dag_run.run_id} was triggered by another DAG, and only a person may request "
+                "an action.",
                 "Trigger this DAG in Airflow's UI, or by its REST API.",
             )
         # A cleared run acts in the name of the person who triggered it, so old requests expire.

@@ -23,11 +23,7 @@ def at(cron: str) -> CronTriggerTimetable:
 
 
 def type_of(dag_run: Any) -> str:
-    """Airflow's word for what has started a run: ``manual`` where a person has.
-
-    Args:
-        dag_run: As a task gets it.
-    """
+    """Return Airflow's type of a run, such as ``manual`` if a person triggered it."""
     return str(getattr(dag_run.run_type, "value", dag_run.run_type))
 
 
