@@ -25,11 +25,11 @@ from benchmarks.papers.settings import on_ten
 from benchmarks.papers.two_parties import DOMAIN, Scale, TwoParties
 from benchmarks.private_edges import SAMPLE, formula, planned, private
 from opboost_ops.config.agreement import (
-    MOST_STEP,
-    MOST_WHOLE,
+    MAX_STEP_LOSS,
+    MAX_WHOLE_LOSS,
     STANDARD,
     STANDARD_EDGES,
-    read_tables,
+    inline_tables,
 )
 from opboost_ops.config.feature import Edges
 from opboost_ops.config.loading import load_federation
@@ -88,11 +88,11 @@ def _candidates(caps: Caps) -> list[planner.Candidate]:
 def standard() -> Mechanism:
     """The channel that `init` writes."""
     feature = {"mechanism": dict(STANDARD)}
-    read_tables({"parties": {"b": {"features": {"x": feature}}}}, Path())
+    inline_tables({"parties": {"b": {"features": {"x": feature}}}}, Path())
     return Designed.model_validate(feature["mechanism"])
 
 
-_BOTH, _FAR = Caps(MOST_STEP, MOST_WHOLE), Caps(None, MOST_WHOLE)
+_BOTH, _FAR = Caps(MAX_STEP_LOSS, MAX_WHOLE_LOSS), Caps(None, MAX_WHOLE_LOSS)
 
 #: The best of these is the gain that can be had.
 SETTINGS: Mapping[str, Setting] = {
@@ -101,10 +101,10 @@ SETTINGS: Mapping[str, Setting] = {
     "plan, whole range": Setting("planned", partial(_ranked, caps=_FAR)),
     "private edges": Setting("private", partial(_every, make=partial(on_ten, EDGES))),
     "GRR, planned edges": Setting(
-        "planned", partial(_every, make=lambda: GeneralisedResponse(epsilon=MOST_WHOLE))
+        "planned", partial(_every, make=lambda: GeneralisedResponse(epsilon=MAX_WHOLE_LOSS))
     ),
     "five buckets": Setting(
-        "linear", partial(_every, make=lambda: BucketResponse(epsilon=MOST_WHOLE, buckets=5))
+        "linear", partial(_every, make=lambda: BucketResponse(epsilon=MAX_WHOLE_LOSS, buckets=5))
     ),
     "ten linear cells, joint": Setting("linear", partial(_every, make=on_ten), joint=True),
     "private edges, joint": Setting(
@@ -308,7 +308,7 @@ def section(found: Mapping[str, Any], _: Path) -> str:
 
 Share of the gain over the label holder alone that the best of the first eight settings has, over
 {len(tables)} tables and {found["draws"]} draws ({", ".join(tables)}).
-At most {found["table_rows"]:,} rows, a quarter held out; loss(R - L) at most {MOST_WHOLE:g}:
+At most {found["table_rows"]:,} rows, a quarter held out; loss(R - L) at most {MAX_WHOLE_LOSS:g}:
 
 {table(heads, lines)}
 """

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from benchmarks.papers.markdown import table
-from opboost_ops.config.agreement import MOST_STEP, MOST_WHOLE
+from opboost_ops.config.agreement import MAX_STEP_LOSS, MAX_WHOLE_LOSS
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import Mechanism
 from opboost_ops.privacy.loss import end_losses
@@ -142,7 +142,7 @@ def on_ten(spent: float = 0.0) -> Mechanism:
     Args:
         spent: Part of both caps that the edges of the cells have cost.
     """
-    caps = Caps(MOST_STEP - spent, MOST_WHOLE - spent)
+    caps = Caps(MAX_STEP_LOSS - spent, MAX_WHOLE_LOSS - spent)
     mechanism = designed_under(Domain(1, 10), caps)
     assert mechanism is not None
     return mechanism

@@ -1,5 +1,5 @@
-"""The declared files as frozen models: ``federation.yaml``, ``site.yaml`` and ``policy.yaml``.
+"""Immutable models of the declared files ``federation.yaml``, ``site.yaml`` and ``policy.yaml``.
 
 `loading.load_federation`, `loading.load_site` and `loading.load_policy` read them and report all
-faults at once; `faults` finds what a model by itself cannot see.
+faults at once; `faults` finds inconsistencies between entries.
 """

@@ -1,14 +1,14 @@
-"""The canonical document that the parties of a federation agree on, and its digest.
+"""The canonical document that a federation's parties agree on, and its digest.
 
-It is the whole federation file but for a closed list of what cannot change what leaves a party,
-with the version of the protocol, and for each released column the digests of its public map and of
-its channels as this version of the software computes them: a corrected formula that would change
-noise is another agreement, too.
+It is the federation file, without a closed list of entries that cannot affect what a party
+releases, with the protocol's version and, for each released column, the digests of its public map
+and channels as this version of the software computes them. A corrected formula that would change
+the noise is therefore a new agreement.
 
-The name `standard` is the channel that ships with this software, which `opboost init` writes.
+The table `standard` is the channel that ships with this software and that `opboost init` declares.
 
-A channel's table is read once, where the federation file is read. From there it travels inside
-plans and model versions, so that nobody needs the file twice; an agreement names it by its digest.
+A channel's table is read once, with the federation file. Plans and model versions then contain it,
+so that the file is not needed again; an agreement contains its digest.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from opboost_ops.config.columns import canonical, columns_of, differing, shared_columns
+from opboost_ops.config.columns import canonical, columns_of, non_default, shared_columns
 from opboost_ops.config.documents import bounded_text
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.resources import shipped
@@ -28,48 +28,48 @@ from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.mechanisms import Designed
 from opboost_ops.mechanisms.designed import Table
 
-#: All that may change without a new agreement; ``*`` is any party. Everything else is agreed.
+#: Entries that may change without a new agreement; ``*`` is any party. All others are agreed.
 FREE = (
-    # Within the terms' highest frequency, which is agreed.
+    # Within the agreed maximum frequency of the terms.
     "schedule",
     "scoring.cron",
     "parties.*.queue",
-    # What the scoring party makes of its own scores, at home.
+    # Local postprocessing of the scoring party's own scores.
     "scoring.cost_ratio",
     "scoring.calibration",
     "scoring.interval",
     "scoring.reasons",
 )
 
-#: May change besides in vertical learning. In horizontal learning all of ``training`` decides which
-#: sums leave.
+#: Further such entries in vertical learning. In horizontal learning all of ``training`` decides
+#: which sums are sent.
 FREE_VERTICAL = (
     "training.trees",
     "training.learning_rate",
     "training.depth",
     "training.tolerance",
     "training.denoise",
-    # What the label holder makes of released values and of its own agreed columns. It asks others
-    # for split values as before, of one model, within what their policies answer. Which columns of
-    # its own are used, such as that of weights, is agreed.
+    # The label holder's processing of released values and of its own agreed columns. Its requests
+    # for split values stay the same: for one model, within what the other policies allow. The
+    # choice of its own columns, such as that of weights, is agreed.
     "training.parameters",
     "training.objective",
     "training.early_stopping",
     "training.tuning",
 )
 
-#: Raised when a message, an order of messages or a default of a declared file changes its meaning.
+#: Version of the protocol; increased if a message, their order or a default changes its meaning.
 PROTOCOL = 1
 
-#: What the file of a designed channel says of its form.
+#: Key and version of the file format of designed channels.
 _TABLE_FORM = "designed_channel"
 _TABLE_VERSION = 1
 
-#: Caps on the losses of a number that `opboost init` offers, those of its edges included: of a step
-#: of its domain, and of the whole range.
-MOST_STEP, MOST_WHOLE = 0.7, 4.5
+#: Caps on the losses of a number that `opboost init` offers, including its edges: for one step of
+#: its domain, and across the full range.
+MAX_STEP_LOSS, MAX_WHOLE_LOSS = 0.7, 4.5
 
-#: Epsilon of private edges that the standard channel leaves room for under these caps.
+#: Epsilon of private edges for which the standard channel leaves room under these caps.
 STANDARD_EDGES = 0.05
 
 #: The channel that ships with this software, on [1, 10].
@@ -79,25 +79,21 @@ STANDARD: Mapping[str, Any] = {
 
 _REMEDY = "take a file as `opboost channel designed --out` wrote it"
 
-#: Most bytes of such a file: 64 x 64 counts of 20 digits take a tenth of it.
-_MOST_BYTES = 1 << 20
+#: Maximum size of such a file in bytes, ten times that of 64 x 64 counts of 20 digits.
+_MAX_BYTES = 1 << 20
 
 
 def free_entries(learning: str) -> tuple[str, ...]:
-    """Entries of a federation file that may change without a new agreement; ``*`` is any party.
+    """Return the entries that may change without a new agreement; ``*`` is any party.
 
     Args:
-        learning: How its parties learn.
+        learning: ``vertical`` or ``horizontal``.
     """
     return FREE + (FREE_VERTICAL if learning == "vertical" else ())
 
 
 def document(federation: Federation) -> dict[str, Any]:
-    """The document that the parties agree on, as JSON values.
-
-    Args:
-        federation: As declared, or as a plan has it.
-    """
+    """Return the document that the parties agree on, as JSON values."""
     return {
         "protocol": PROTOCOL,
         "federation": declared(federation),
@@ -106,12 +102,8 @@ def document(federation: Federation) -> dict[str, Any]:
 
 
 def declared(federation: Federation) -> dict[str, Any]:
-    """The agreed part of a federation file; it builds no channel.
-
-    Args:
-        federation: As declared, or as a plan has it.
-    """
-    content = differing(federation)
+    """Return the agreed part of a federation file, without computing channels."""
+    content = non_default(federation)
     for path in free_entries(federation.learning):
         _remove_entry(content, path.split("."))
     for name, party in federation.parties.items():
@@ -127,10 +119,10 @@ def declared(federation: Federation) -> dict[str, Any]:
 
 
 def federation_of(content: Mapping[str, Any]) -> Federation | None:
-    """The federation of an agreement; None where it has only the digest of a mechanism's table.
+    """Return the federation of an agreement; None if the agreement has only digests of tables.
 
     Args:
-        content: Of the agreement; see `document`.
+        content: Content of the agreement, as from `document`.
     """
     with suppress(ValidationError):
         return Federation.model_validate(content["federation"])
@@ -138,11 +130,7 @@ def federation_of(content: Mapping[str, Any]) -> Federation | None:
 
 
 def computed(federation: Federation) -> dict[str, Any]:
-    """Digests of every released column's map and channels, as this version computes them.
-
-    Args:
-        federation: As declared, or as a plan has it.
-    """
+    """Compute the digests of every released column's map and channels."""
     if federation.learning == "horizontal":
         return {column.name: {"map": column.digest.hex()} for column in shared_columns(federation)}
     digests: dict[str, Any] = {}
@@ -156,14 +144,14 @@ def computed(federation: Federation) -> dict[str, Any]:
 
 
 def digest_of(content: Mapping[str, Any]) -> str:
-    """Sha256 of a document, hex."""
+    """Return a document's SHA-256, in hex."""
     return hashlib.sha256(canonical(content)).hexdigest()
 
 
 def differences(before: Any, after: Any, at: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where two documents differ: path, value before, value after; None where there is none.
+    """Yield the differences of two documents: path, value before and after; None if absent.
 
-    Lists are compared as a whole: their order is part of what was agreed.
+    Lists are compared as a whole, because their order is agreed as well.
     """
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for name in sorted({*before, *after}):
@@ -175,14 +163,14 @@ def differences(before: Any, after: Any, at: str = "") -> Iterator[tuple[str, An
 
 
 def fields(pinned: Mapping[str, Any], federation: Federation) -> list[str]:
-    """The fields in which a federation differs from what was agreed; empty if in none.
+    """Return the paths at which a federation differs from an agreement; empty if it complies.
 
-    Digests are computed only where nothing declared differs: who plans a domain of a billion values
-    makes nobody build its channel.
+    Digests are computed only if no declared entry differs, so that a plan with a huge domain makes
+    nobody compute its channel.
 
     Args:
-        pinned: What was agreed.
-        federation: As declared, or as a plan has it.
+        pinned: Content of the agreement.
+        federation: The declaration, or a plan's.
     """
     if pinned["protocol"] != PROTOCOL:
         return ["protocol"]
@@ -207,36 +195,38 @@ def _remove_entry(inside: Any, path: list[str]) -> None:
 
 
 def table_text(table: Table, provenance: Mapping[str, Any]) -> str:
-    """A table's file.
+    """Return the content of a table's file.
 
     Args:
         table: The table.
-        provenance: How it came about, for people; nothing reads it.
+        provenance: How the table was computed; informative only.
     """
-    facts = {_TABLE_FORM: _TABLE_VERSION, "made": dict(provenance), **table.model_dump(mode="json")}
-    return json.dumps(facts) + "\n"
+    content = {
+        _TABLE_FORM: _TABLE_VERSION, "made": dict(provenance), **table.model_dump(mode="json")
+    }  # fmt: skip
+    return json.dumps(content) + "\n"
 
 
 def table_digest(table: Table) -> str:
-    """Sha256 of a table's content, hex: what an agreement names it by."""
+    """Return the SHA-256 of a table's content, in hex, which an agreement contains."""
     return hashlib.sha256(canonical(table.model_dump(mode="json"))).hexdigest()
 
 
 def is_standard(table: Table) -> bool:
-    """True of the table that ships with this software."""
+    """True for the table that ships with this software."""
     facts = _read_table(STANDARD["table"], Path())
     return isinstance(facts, dict) and Table.model_validate(facts) == table
 
 
-def read_tables(data: Any, folder: Path) -> list[Fault]:
-    """Put tables in the place of their files' names, in what a federation file says.
+def inline_tables(data: Any, folder: Path) -> list[Fault]:
+    """Replace the names of table files in a federation file by their content.
 
     Args:
-        data: As read from the federation file; changed in place. What has another shape stays.
-        folder: Where the federation file lies.
+        data: Content of the federation file; changed in place. Malformed entries are left alone.
+        folder: Folder of the federation file.
 
     Returns:
-        What is wrong with the files.
+        Faults of the table files.
     """
     faults = []
     for where, mechanism in _designed_mechanisms(data):
@@ -265,12 +255,12 @@ def _entries(data: Any, key: str) -> list[tuple[Any, Any]]:
 
 def _read_table(name: str, folder: Path) -> dict[str, Any] | str:
     if Path(name).name != name:
-        return "names a file elsewhere; a table lies beside the federation file"
+        return "names a file in another folder; it must be in the federation file's folder"
     file = folder / name
     if name == STANDARD["table"]:
         file = shipped("schemas") / "channels" / "standard.json"
     try:
-        content = json.loads(bounded_text(file, _MOST_BYTES))
+        content = json.loads(bounded_text(file, _MAX_BYTES))
     except OSError:
         return f"{name} is missing, or cannot be read"
     except ConfigError as error:
@@ -278,10 +268,10 @@ def _read_table(name: str, folder: Path) -> dict[str, Any] | str:
     except (ValueError, RecursionError):
         return f"{name} is not a JSON file"
     if not isinstance(content, dict) or content.get(_TABLE_FORM) != _TABLE_VERSION:
-        return f"{name} is not a designed channel that this version knows"
+        return f"{name} is not a designed channel in a supported format"
     facts = {key: content[key] for key in Table.model_fields if key in content}
     try:
         Table.model_validate(facts)
     except ValidationError:
-        return f"{name} is not a designed channel: its domain, outputs or counts are not as written"
+        return f"{name} is not a designed channel: its domain, outputs or counts were changed"
     return facts

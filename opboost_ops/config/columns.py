@@ -1,4 +1,4 @@
-"""Columns that a model has: what each is released as and charged to, and the digest of its map."""
+"""Columns of a model: how each is released and charged, and the digests of their maps."""
 
 import hashlib
 import json
@@ -18,48 +18,48 @@ from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding
 from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.mechanisms.randomised_response import BIT
 
-#: How the charge of a missing bit is named beside its feature's.
+#: Suffix of the charge of a missing bit.
 MISSING = "missing"
 
-#: In whose name the common columns stand where a party's name is asked for; no party has it.
+#: Stands for a party's name for common columns in horizontal learning; no party has this name.
 EVERYONE = "every party"
 
 _BIT = Domain(0, 1)
 
-#: What the names of a model's features may not hold.
+#: Characters that the names of a model's features must not contain.
 _NOT_IN_NAMES = re.compile(r"[\s\",:\[\]{}/\\]")
 
-#: Of a feature: not part of the way from a raw cell to an integer.
-_BESIDE = frozenset({"uuid", "mechanism", "refresh"})
+#: Entries of a feature that do not affect how a raw cell becomes an integer.
+_NOT_IN_DIGEST = frozenset({"uuid", "mechanism", "refresh"})
 
-#: Of a feature: what the digest spells out.
-_BY_FORM = frozenset({"bounds", "domain", "scale", "missing"})
+#: Entries of a feature that the digest spells out.
+_SPELT_OUT = frozenset({"bounds", "domain", "scale", "missing"})
 
-#: Of the ID: the raw column's name.
+#: Entry of the ID with the raw column's name.
 _ID_NAME = frozenset({"column"})
 
-#: Longest part of a column's name that a category gives.
-LONGEST = 128
+#: Maximum length of the part of a column's name that comes from a category.
+MAX_CATEGORY_NAME = 128
 
 
 @dataclass(frozen=True)
 class Column:
-    """One released column.
+    """A released column.
 
-    A numeric or ordinal feature is one column under its own name. A nominal one is a bit for
-    each category, named ``feature=category``. A missing bit is a column ``feature=missing``.
+    A numeric or ordinal feature is one column under its own name. A nominal one is a bit per
+    category, named ``feature=category``. A missing bit is a column ``feature=missing``.
 
     Attributes:
         name: Its name in artifacts and models.
-        feature: The feature that it tells about.
-        charge: Under which name its loss is charged: the bits of a category share one.
-        domain: Where its released values lie.
-        source: The preprocessed column that it is made from.
-        source_domain: Where that column's values lie.
-        mechanism: What randomises it.
-        map_digest: Digest of every declaration that makes a raw cell a value of that domain.
-        bit: Which category's bit it is; None for all other columns.
-        guarantee: What holds for a cell, where that hangs on where edges come from.
+        feature: The feature that it is derived from.
+        charge: The name under which its loss is charged; all bits of a feature share one.
+        domain: Domain of its released values.
+        source: The preprocessed column that it is derived from.
+        source_domain: Domain of the preprocessed column.
+        mechanism: The mechanism that randomises it.
+        map_digest: Digest of all declarations that map a raw cell to the domain.
+        bit: Index of its category; None for columns other than bits of categories.
+        guarantee: The guarantee per cell, if it depends on the source of edges.
     """
 
     name: str
@@ -80,31 +80,26 @@ class Column:
 
 
 def columns_of(federation: Federation, party: str) -> tuple[Column, ...]:
-    """All columns that a feature holder releases, in their order.
-
-    Args:
-        federation: As declared.
-        party: A feature holder.
-    """
-    return _cached_columns(_Itself(federation), party)
+    """Return all columns that a feature holder releases, in order."""
+    return _cached_columns(_IdentityKey(federation), party)
 
 
-class _Itself:
-    """A frozen value as a key: it equals itself alone, which takes no comparison of its content."""
+class _IdentityKey:
+    """A cache key for an immutable value, compared by identity instead of by content."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Itself) and other.value is self.value
+        return isinstance(other, _IdentityKey) and other.value is self.value
 
     def __hash__(self) -> int:
         return id(self.value)
 
 
-# A stage asks a dozen times for the columns of one and the same plan.
+# A stage requests the columns of the same plan a dozen times.
 @lru_cache(maxsize=64)
-def _cached_columns(declared: _Itself, party: str) -> tuple[Column, ...]:
+def _cached_columns(declared: _IdentityKey, party: str) -> tuple[Column, ...]:
     federation: Federation = declared.value
     domain = federation.domain.to_domain()
     features = federation.parties[party].features
@@ -116,11 +111,7 @@ def _cached_columns(declared: _Itself, party: str) -> tuple[Column, ...]:
 
 
 def released_channels(federation: Federation) -> dict[str, Channel]:
-    """The channel of each of others' columns in a training frame, by ``party.column``.
-
-    Args:
-        federation: The plan's.
-    """
+    """Return the channel of each released column in a training frame, by ``party.column``."""
     return {
         f"{party}.{column.name}": column.mechanism.channel(column.domain)
         for party in federation.feature_holders
@@ -129,7 +120,7 @@ def released_channels(federation: Federation) -> dict[str, Channel]:
 
 
 def missing_name(feature: str) -> str:
-    """Name of a feature's missing bit."""
+    """Return the name of a feature's missing bit."""
     return f"{feature}={MISSING}"
 
 
@@ -182,19 +173,19 @@ def _columns_of_feature(
 
 @dataclass(frozen=True)
 class SharedColumn:
-    """One column of the model.
+    """A column of a horizontal model.
 
-    A numeric or ordinal feature is one column under its own name, a nominal one a bit for each
-    category, named ``feature=category``.
+    A numeric or ordinal feature is one column under its own name, a nominal one a bit per category,
+    named ``feature=category``.
 
     Attributes:
         name: Its name in the model.
-        feature: The feature that it tells about.
-        mapping: From raw numbers (of an ordinal feature, positions) to the domain; None for a bit.
-        bit: Position of its category; None for all other columns.
-        digest: Of every declaration that makes a raw cell one of its integers.
-        keeps: Whether it may miss values, as declared; one that is missing is the integer above
-            the domain.
+        feature: The feature that it is derived from.
+        mapping: Map from raw numbers (for an ordinal feature, positions) to the domain; None for a
+            bit.
+        bit: Index of its category; None for other columns.
+        digest: Digest of all declarations that map a raw cell to an integer.
+        keeps: True if missing values are allowed; they are mapped to the integer above the domain.
     """
 
     name: str
@@ -206,7 +197,7 @@ class SharedColumn:
 
     @property
     def domain(self) -> Domain:
-        """Where its integers lie."""
+        """Domain of its integers."""
         return _BIT if self.mapping is None else self.mapping.domain
 
     @property
@@ -216,42 +207,38 @@ class SharedColumn:
 
     @property
     def threshold(self) -> Callable[[int], float]:
-        """The greatest raw number at or below an integer of the domain."""
+        """Function that returns the greatest raw number at or below an integer of the domain."""
         return (lambda edge: edge + 0.5) if self.mapping is None else self.mapping.highest
 
     def raw(self, numbers: np.ndarray) -> np.ndarray:
-        """Raw numbers of the feature as the model sees them, float64, shape (n,).
+        """Return the feature's raw numbers as the model uses them, float64, shape (n,).
 
         Args:
-            numbers: Raw numbers, of a feature with categories their positions, shape (n,).
+            numbers: Raw numbers; for a feature with categories their positions, shape (n,).
         """
         return numbers if self.bit is None else np.asarray(numbers == self.bit, np.float64)
 
     def integers(self, numbers: np.ndarray) -> np.ndarray:
-        """Integers of the domain, int64, shape (n,).
+        """Map raw numbers to integers of the domain, int64, shape (n,).
 
         Args:
             numbers: As for `raw`.
 
         Raises:
-            ContractError: A number is infinite, or missing where it must not be.
+            ContractError: A number is infinite, or missing although that is not allowed.
         """
         if self.mapping is None:
             return np.asarray(numbers == self.bit, dtype=np.int64)
         if not self.keeps:
             return self.mapping.encode(numbers)
-        there = ~np.isnan(numbers)
+        present = ~np.isnan(numbers)
         integers = np.full(len(numbers), self.domain.upper + 1, dtype=np.int64)
-        integers[there] = self.mapping.encode(numbers[there])
+        integers[present] = self.mapping.encode(numbers[present])
         return integers
 
 
 def shared_columns(federation: Federation) -> tuple[SharedColumn, ...]:
-    """All columns of the model, in the order of the declaration.
-
-    Args:
-        federation: One of horizontal learning.
-    """
+    """Return all columns of a horizontal model, in declaration order."""
     columns: list[SharedColumn] = []
     domain = federation.domain.to_domain()
     for name, feature in federation.shared_features.items():
@@ -270,13 +257,13 @@ def shared_columns(federation: Federation) -> tuple[SharedColumn, ...]:
 
 
 def column_name(feature: str, category: str) -> str:
-    """The column of a category: ``feature=category``, with %20 for a blank, as in URLs.
+    """Return the name of a category's column: ``feature=category``, escaped as in URLs.
 
-    Only what a model's names may not hold is written so; a per cent sign stays one.
+    Only characters that a model's names must not contain are escaped, and not the percent sign.
 
     Args:
-        feature: The feature's name.
-        category: As declared.
+        feature: Name of the feature.
+        category: The declared category.
 
         >>> column_name("housing", "rent, free")
         'housing=rent%2C%20free'
@@ -288,10 +275,10 @@ def _percent_encoded(match: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in match[0].encode())
 
 
-def differing(model: BaseModel, without: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """A model's entries as JSON values, but for those at their default.
+def non_default(model: BaseModel, without: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """Return a model's entries as JSON values, without those that have their default.
 
-    A mechanism's name is always there.
+    A mechanism's name is always included.
 
     Args:
         model: The model.
@@ -307,46 +294,46 @@ def differing(model: BaseModel, without: frozenset[str] = frozenset()) -> dict[s
 
 
 def canonical(value: Any) -> bytes:
-    """The one way in which a JSON value is written where its digest matters."""
+    """Serialise a JSON value canonically, for digests."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
 def map_digest(feature: Feature, domain: Domain, identity: IdColumn) -> bytes:
-    """Sha256 of every declaration by which a raw cell of a feature becomes an integer.
+    """Return the SHA-256 of all declarations that map a feature's raw cell to an integer.
 
     Args:
-        feature: As declared.
+        feature: The declared feature.
         domain: The federation's domain.
         identity: The federation's ID.
     """
     edges = feature.scale.edges if isinstance(feature.scale, Edges) else None
     domain = feature.domain_in(domain)
-    facts = {
-        **differing(feature, _BESIDE | _BY_FORM),
+    content = {
+        **non_default(feature, _NOT_IN_DIGEST | _SPELT_OUT),
         "type": feature.type,
-        "missing": _rule_of_missing(feature),
-        "id": differing(identity, _ID_NAME),
+        "missing": _missing_rule(feature),
+        "id": non_default(identity, _ID_NAME),
         "domain": None if feature.type == "nominal" else [domain.lower, domain.upper],
         "bounds": [float(b).hex() for b in feature.bounds or ()],
         "scale": "edges" if edges is not None else feature.scale,
         "edges": [float(e).hex() for e in edges or ()],
     }
-    return hashlib.sha256(canonical(facts)).digest()
+    return hashlib.sha256(canonical(content)).digest()
 
 
 def missing_digest(identity: IdColumn) -> bytes:
-    """Sha256 of every declaration by which a missing bit is a person's.
+    """Return the SHA-256 of all declarations that determine a person's missing bit.
 
-    Whether a value is missing depends on no declaration, not on what fills it, either. Whose bit
-    it is depends on how IDs are made.
+    Whether a value is missing depends on no declaration, not even on its fill, but the person
+    depends on how IDs are derived.
 
     Args:
         identity: The federation's ID.
     """
-    return hashlib.sha256(b"missing" + canonical(differing(identity, _ID_NAME))).digest()
+    return hashlib.sha256(b"missing" + canonical(non_default(identity, _ID_NAME))).digest()
 
 
-def _rule_of_missing(feature: Feature) -> Any:
+def _missing_rule(feature: Feature) -> Any:
     if isinstance(feature.missing, Fill):
         fill = feature.missing.fill
         return {"fill": fill if isinstance(fill, str) else float(fill).hex()}
@@ -355,7 +342,7 @@ def _rule_of_missing(feature: Feature) -> Any:
 
 def _plain_value(value: Any) -> Any:
     if isinstance(value, BaseModel):
-        return differing(value)
+        return non_default(value)
     if isinstance(value, Mapping):
         return {str(name): _plain_value(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -1,9 +1,9 @@
-"""YAML and JSON that others write: read within limits, and refused where it says one thing twice.
+"""Reads untrusted YAML and JSON within limits, and rejects duplicate keys.
 
-Before anything is composed, the events of a YAML text are gone through one after the other, which
-takes no recursion. So a text of a hundred thousand brackets, which ends the composer with a
-segmentation fault, is a message with a line. And so are keys that stand twice, of which YAML's own
-loader silently takes the last, merge keys and tags, and aliases that make a small file a large one.
+Before composing a YAML text, its events are checked iteratively. A text of a hundred thousand
+brackets, which would crash the composer with a segmentation fault, thus becomes an error with a
+line number. So do duplicate keys, of which YAML's own loader silently uses the last, merge keys,
+tags, and aliases that expand a small file to a large one.
 """
 
 import json
@@ -19,39 +19,39 @@ from typing import Any, ClassVar
 
 import yaml
 
-from opboost_ops.config.schema import MOVING
+from opboost_ops.config.schema import CONTROL_CHARACTERS
 from opboost_ops.errors import ConfigError
 
-#: Most bytes of a YAML file.
-MOST_BYTES = 8 << 20
+#: Maximum size of a YAML file, in bytes.
+MAX_BYTES = 8 << 20
 
-#: How deep its mappings and lists may lie in one another.
-MOST_DEPTH = 32
+#: Maximum nesting depth of its mappings and lists.
+MAX_DEPTH = 32
 
-_TOO_DEEP = f"goes deeper than {MOST_DEPTH} levels"
+_TOO_DEEP = f"is nested deeper than {MAX_DEPTH} levels"
 
-#: Most keys, entries and values in it, aliases counted with what they stand for.
-MOST_NODES = 500_000
+#: Maximum number of keys, entries and values, with aliases expanded.
+MAX_NODES = 500_000
 
-#: Its longest key or value, in characters.
-MOST_CHARACTERS = 100_000
+#: Maximum length of a key or value, in characters.
+MAX_CHARACTERS = 100_000
 
-_MOVING = re.compile(f"[{MOVING}]")
+_CONTROL = re.compile(f"[{CONTROL_CHARACTERS}]")
 
-#: Libyaml's safe loader, ten times as fast, where PyYAML was built with it.
+#: libyaml's safe loader, which is ten times as fast, if PyYAML was built with it.
 _FASTEST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-_REMEDY = "Correct it there; `opboost check` names what is left."
+_REMEDY = "Correct it there; `opboost check` names the remaining faults."
 
-#: Most bytes of a JSON text.
-MOST_JSON_BYTES = 64 << 20
+#: Maximum size of a JSON text, in bytes.
+MAX_JSON_BYTES = 64 << 20
 
-#: How deep its objects and lists may lie in one another.
-MOST_JSON_DEPTH = 64
+#: Maximum nesting depth of its objects and lists.
+MAX_JSON_DEPTH = 64
 
 
 class _LOADER(_FASTEST):  # type: ignore[misc]
-    """One for which 010 and 1:30 are texts; by YAML 1.1 they are eight and ninety."""
+    """A loader that reads 010 and 1:30 as text; YAML 1.1 would read eight and ninety."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {
         first: [(tag, form) for tag, form in known if not tag.endswith((":int", ":float"))]
@@ -79,11 +79,11 @@ def read_yaml(path: Path) -> Any:
         path: The file.
 
     Raises:
-        ConfigError: It cannot be read, is not valid YAML, or passes a limit.
+        ConfigError: The file cannot be read, is not valid YAML, or exceeds a limit.
     """
     problem, remedy = "", _REMEDY
     try:
-        return parse_yaml(bounded_text(path, MOST_BYTES), path.name)
+        return parse_yaml(bounded_text(path, MAX_BYTES), path.name)
     except UnicodeDecodeError:
         problem = "is not valid YAML: it is not UTF-8 text"
     except OSError:
@@ -95,47 +95,47 @@ def parse_yaml(text: str, file: str) -> Any:
     """Parse a text as YAML.
 
     Args:
-        text: YAML, one document.
-        file: Where it is from, for the error.
+        text: A single YAML document.
+        file: Name of its file, for errors.
 
     Raises:
-        ConfigError: It is not valid YAML, or passes a limit.
+        ConfigError: The text is not valid YAML, or exceeds a limit.
     """
     problem = "is not valid YAML"
     try:
         return deepcopy(_yaml_content(text))
-    except _Refused as refusal:
-        problem = f"{refusal.problem} at line {refusal.line}"
+    except _RejectedError as rejected:
+        problem = f"{rejected.problem} at line {rejected.line}"
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
-        # Newer versions of libyaml look ahead, and have a limit of their own.
+        # Newer versions of libyaml read ahead, and have a limit of their own.
         deep = "maximum nesting depth" in str(error.problem)
         problem = f"{_TOO_DEEP if deep else problem} at line {line}"
     except (yaml.YAMLError, ValueError, OverflowError):
-        pass  # A number or a date that Python does not take is among them.
+        pass  # For example a number or date that Python cannot represent.
     raise ConfigError(problem, _REMEDY, file=file)
 
 
 @lru_cache(maxsize=16)
 def _yaml_content(text: str) -> Any:
-    """Parse a text; every stage of a run reads the same few files."""
-    _Reader().read(text)
+    """Parse a text; cached, because every stage of a run reads the same few files."""
+    _LimitChecker().check(text)
     return yaml.load(text, Loader=_LOADER)  # noqa: S506
 
 
 def bounded_text(path: Path, most: int) -> str:
-    """A file's text.
+    """Read a file's text, up to a size.
 
     Args:
-        path: A file, or a link to one: people's files may be mounted as links.
-        most: How many bytes it may have.
+        path: A file, or a link to one, since mounted files may be links.
+        most: Maximum size in bytes.
 
     Raises:
-        OSError: It cannot be read, or is no regular file.
-        UnicodeDecodeError: It is no UTF-8 text.
-        ConfigError: It is larger.
+        OSError: The file cannot be read, or is not a regular file.
+        UnicodeDecodeError: The file is not UTF-8 text.
+        ConfigError: The file is larger.
     """
-    # A pipe without a writer would otherwise be waited for.
+    # Non-blocking, because opening a pipe without a writer would wait forever.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError("no regular file")
@@ -147,7 +147,7 @@ def bounded_text(path: Path, most: int) -> str:
     return raw.decode("utf-8")
 
 
-class _Refused(Exception):  # noqa: N818
+class _RejectedError(Exception):
     def __init__(self, problem: str, line: int) -> None:
         super().__init__(problem)
         self.problem = problem
@@ -156,15 +156,15 @@ class _Refused(Exception):  # noqa: N818
 
 @dataclass
 class _Node:
-    """A mapping or list, open while its entries come.
+    """A mapping or list, while its entries are read.
 
     Attributes:
-        mapping: Whether it has keys.
-        anchor: Its name for aliases.
+        mapping: True if it has keys.
+        anchor: Name for aliases.
         keys: Line of each key so far.
-        entries: Keys and values that came directly in it.
-        nodes: All that is in it, aliases counted with what they stand for.
-        height: How deep it goes below itself.
+        entries: Number of its direct keys and values.
+        nodes: Number of all nodes in it, with aliases expanded.
+        height: Nesting depth below it.
     """
 
     mapping: bool
@@ -179,24 +179,24 @@ class _Node:
         return self.mapping and self.entries % 2 == 0
 
 
-class _Reader:
-    """Goes through the events of one text, and refuses what is beyond the limits."""
+class _LimitChecker:
+    """Checks the events of a text against the limits."""
 
     def __init__(self) -> None:
         self._open: list[_Node] = []
         self._anchors: dict[str, _Node] = {}
 
-    def read(self, text: str) -> None:
-        """Go through all of it.
+    def check(self, text: str) -> None:
+        """Check the whole text.
 
         Raises:
-            yaml.YAMLError: It is not YAML.
+            yaml.YAMLError: The text is not YAML.
         """
         for event in yaml.parse(text, Loader=_LOADER):
             line = (event.start_mark.line if event.start_mark else 0) + 1
             if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag:
-                raise _Refused(
-                    "is not valid YAML here: no tag (!...) is known, and one stands", line
+                raise _RejectedError(
+                    "is not valid YAML here: tags (!...) are not allowed, and one is", line
                 )
             if isinstance(event, yaml.ScalarEvent):
                 self._scalar(event, line)
@@ -208,41 +208,43 @@ class _Reader:
                 self._add(self._open.pop(), line)
 
     def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
-        if len(event.value) > MOST_CHARACTERS:
-            raise _Refused(f"has an entry of more than {MOST_CHARACTERS} characters", line)
-        if _MOVING.search(event.value):
-            raise _Refused("has a character that moves text on a screen", line)
+        if len(event.value) > MAX_CHARACTERS:
+            raise _RejectedError(f"has an entry of more than {MAX_CHARACTERS} characters", line)
+        if _CONTROL.search(event.value):
+            raise _RejectedError("has a control character that affects the display", line)
         if self._open and self._open[-1].wants_key:
             self._key(event.value, event.implicit[0], line)
         self._add(_Node(mapping=False, anchor=event.anchor, height=0), line)
 
     def _key(self, key: str, plain: bool, line: int) -> None:
         if plain and key == "<<":
-            raise _Refused("has a merge key (<<): write the keys out. It stands", line)
+            raise _RejectedError("has a merge key (<<), which must be written out,", line)
         keys = self._open[-1].keys
         if key in keys:
-            raise _Refused(f"has the key {key[:80]} twice: at line {keys[key]}, and again", line)
+            raise _RejectedError(
+                f"has the key {key[:80]} twice: at line {keys[key]}, and again", line
+            )
         keys[key] = line
 
     def _begin(self, mapping: bool, anchor: str | None, line: int) -> None:
         if self._open and self._open[-1].wants_key:
-            raise _Refused("has a key that is not a plain word", line)
-        if len(self._open) == MOST_DEPTH:
-            raise _Refused(_TOO_DEEP, line)
+            raise _RejectedError("has a key that is not a plain word", line)
+        if len(self._open) == MAX_DEPTH:
+            raise _RejectedError(_TOO_DEEP, line)
         self._open.append(_Node(mapping, anchor))
 
     def _alias(self, anchor: str | None, line: int) -> None:
         if self._open and self._open[-1].wants_key:
-            raise _Refused("has a key that is not a plain word", line)
+            raise _RejectedError("has a key that is not a plain word", line)
         node = self._anchors.get(anchor or "")
         if node is None:
-            raise _Refused("has an alias of something that does not stand whole before it", line)
-        if len(self._open) + node.height > MOST_DEPTH:
-            raise _Refused(_TOO_DEEP, line)
+            raise _RejectedError("has an alias of an anchor that is not complete before it", line)
+        if len(self._open) + node.height > MAX_DEPTH:
+            raise _RejectedError(_TOO_DEEP, line)
         self._add(_Node(mapping=False, nodes=node.nodes, height=node.height), line)
 
     def _add(self, node: _Node, line: int) -> None:
-        """Count what is complete now in what it stands in."""
+        """Add a complete node to its parent's counts."""
         if node.anchor is not None:
             self._anchors[node.anchor] = node
         if self._open:
@@ -250,28 +252,28 @@ class _Reader:
             parent.entries += 1
             parent.nodes += node.nodes
             parent.height = max(parent.height, node.height + 1)
-            if parent.nodes > MOST_NODES:
-                raise _Refused(f"has more than {MOST_NODES} entries", line)
+            if parent.nodes > MAX_NODES:
+                raise _RejectedError(f"has more than {MAX_NODES} entries", line)
 
 
 def read_json(raw: bytes) -> Any:
-    """Read a JSON text.
+    """Parse a JSON text within limits.
 
     Args:
         raw: JSON in UTF-8.
 
     Raises:
-        ValueError: It is none, is too large or goes too deep, has a key twice or a number that is
-            not finite.
-        RecursionError: It goes far too deep.
+        ValueError: The text is not JSON, is too large or too deep, or has a duplicate key or a
+            number that is not finite.
+        RecursionError: The text is far too deep.
     """
-    if len(raw) > MOST_JSON_BYTES:
+    if len(raw) > MAX_JSON_BYTES:
         raise ValueError("too large")
     value = json.loads(
-        raw, object_pairs_hook=_unique_keys, parse_constant=_no_number, parse_float=_finite
+        raw, object_pairs_hook=_unique_keys, parse_constant=_reject_constant, parse_float=_finite
     )
     level: list[Any] = [value]
-    for _ in range(MOST_JSON_DEPTH + 1):
+    for _ in range(MAX_JSON_DEPTH + 1):
         level = [inner for outer in level for inner in _json_children(outer)]
         if not level:
             return value
@@ -287,11 +289,11 @@ def _json_children(value: Any) -> Any:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) != len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("a key is duplicated")
     return entries
 
 
-def _no_number(text: str) -> Any:
+def _reject_constant(text: str) -> Any:
     raise ValueError(f"{text} is not a number")
 
 

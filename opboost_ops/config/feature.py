@@ -1,4 +1,4 @@
-"""A feature as ``federation.yaml`` declares it: its type, its domain, its mechanism."""
+"""Features as declared in ``federation.yaml``: type, domain and mechanism."""
 
 import math
 import re
@@ -15,22 +15,22 @@ from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.mechanisms import BucketResponse, Mechanism, MissingBit
 from opboost_ops.mechanisms.parameters import Epsilon
 
-#: A whole number as a program writes it that has gaps, or decimals, in the column.
-_WHOLE = re.compile(r"[+-]?(?:0|[1-9]\d*)\.0+")
+#: An integer as written by programs whose column has gaps or decimals.
+_INTEGER_AS_FLOAT = re.compile(r"[+-]?(?:0|[1-9]\d*)\.0+")
 
 
 def canonical(text: str) -> str:
-    """A category's form: composed Unicode without blanks around it; 3 for 3.0, true for TRUE.
+    """Return a category's canonical form: NFC without surrounding blanks, 3 for 3.0, true for TRUE.
 
-    01 and 1.50 stay as they are: codes and versions are no numbers.
+    01 and 1.50 are unchanged, because codes and versions are not numbers.
 
     Args:
-        text: As a table or a declaration has it.
+        text: The category in a table or declaration.
     """
     plain = unicodedata.normalize("NFC", text).strip()
     if plain.lower() in ("true", "false"):
         return plain.lower()
-    return plain.partition(".")[0] if _WHOLE.fullmatch(plain) else plain
+    return plain.partition(".")[0] if _INTEGER_AS_FLOAT.fullmatch(plain) else plain
 
 
 class DomainRange(Record):
@@ -46,7 +46,7 @@ class DomainRange(Record):
         return self
 
     def to_domain(self) -> Domain:
-        """The domain [lower, upper]."""
+        """Return the domain [lower, upper]."""
         return Domain(self.lower, self.upper)
 
 
@@ -70,19 +70,19 @@ class Edges(Record):
         return self
 
 
-#: Seconds of the units in which dates and times are counted, since 1970-01-01 (UTC).
+#: Length in seconds of the units in which dates and times are counted since 1970-01-01 (UTC).
 SECONDS = {"seconds": 1.0, "minutes": 60.0, "hours": 3600.0, "days": 86400.0, "years": 31556952.0}
 
 Unit = Literal["seconds", "minutes", "hours", "days", "years"]
 
 
 class Fill(Record):
-    """Missing values are replaced by this declared value before anything else.
+    """Replacement of missing values by a declared value, before anything else.
 
     Attributes:
-        fill: The value, or for a feature with categories one of them.
-        bit: Epsilon of a bit that says whether a value was missing, released as a column of its own
-            (feature holders); default: none.
+        fill: The value; for a feature with categories one of them.
+        bit: Epsilon of a bit that discloses whether a value was missing, released as a separate
+            column (feature holders); default: none.
     """
 
     fill: float | str
@@ -90,28 +90,28 @@ class Fill(Record):
 
 
 class Feature(Record):
-    """One column of one party, or in horizontal learning of all.
+    """A column of one party, or in horizontal learning of all.
 
     Attributes:
-        uuid: Tells columns apart by more than their names; budgets go by the raw column.
-        type: ``numeric``, ``ordinal`` (``categories`` give the order) or ``nominal``; ``boolean``
-            is a word for a numeric feature with bounds and domain [0, 1].
+        uuid: Permanent identity of the column, besides its name; budgets apply to the raw column.
+        type: ``numeric``, ``ordinal`` (in the order of ``categories``) or ``nominal``; ``boolean``
+            is short for a numeric feature with bounds and domain [0, 1].
         unit: Unit in which the dates or times of a numeric feature are counted, since 1970-01-01
             (UTC), and durations from zero. Bounds and fill may then be dates.
-        bounds: Public lower and upper bound of a protected numeric feature, in its own unit; of
-            the label holder's, too, where DPBoost trains.
-        domain: The integers on which it is released, of a column with few values as many as these;
-            see `domain_in`.
-        scale: How bounds map to the domain.
+        bounds: Public lower and upper bound of a protected numeric feature, in its own unit; with
+            DPBoost also of the label holder's.
+        domain: The integers on which it is released; useful for a column with few values. See
+            `domain_in`.
+        scale: The map from bounds to the domain.
         categories: All categories: of an ordinal feature lowest first, of a nominal one in any
-            order. A feature holder declares them, a label holder where DPBoost trains.
+            order. Required of feature holders, and with DPBoost of the label holder.
         mapping: Raw categories that count as a declared one.
         rest: The declared category for all raw ones that are neither declared nor mapped.
-        missing: ``forbid``, a declared fill, or (of the label holder, and of numbers and ordered
-            categories in horizontal learning) ``keep``.
+        missing: ``forbid``, a declared fill, or ``keep`` (for the label holder, and in horizontal
+            learning for numbers and ordered categories).
         mechanism: How the feature is randomised; required of feature holders.
-        refresh: When people's values are released again: ``never``, or in the first run of each
-            calendar year, which is another charged release.
+        refresh: When people's values are released again: ``never``, or ``yearly`` in the first run
+            of each calendar year, which is another charged release.
     """
 
     uuid: UUID
@@ -130,7 +130,7 @@ class Feature(Record):
     @model_validator(mode="before")
     @classmethod
     def _in_plain_numbers(cls, data: Any) -> Any:
-        """Booleans are numbers from 0 to 1, and dates numbers of the declared unit."""
+        """Convert booleans to numbers from 0 to 1, and dates to numbers of the declared unit."""
         if not isinstance(data, Mapping):
             return data
         entries = dict(data)
@@ -143,9 +143,9 @@ class Feature(Record):
         if (seconds := SECONDS.get(str(data.get("unit")))) is None:
             return entries
         if isinstance(bounds := entries.get("bounds"), list | tuple):
-            entries["bounds"] = [_counted(bound, seconds) for bound in bounds]
+            entries["bounds"] = [_date_to_number(bound, seconds) for bound in bounds]
         if isinstance(missing := entries.get("missing"), Mapping) and "fill" in missing:
-            entries["missing"] = {**missing, "fill": _counted(missing["fill"], seconds)}
+            entries["missing"] = {**missing, "fill": _date_to_number(missing["fill"], seconds)}
         return entries
 
     @model_validator(mode="after")
@@ -153,34 +153,34 @@ class Feature(Record):
         forms: dict[str, str] = {}
         for name in (*(self.categories or ()), *self.mapping):
             if not canonical(name):
-                raise ValueError("an empty category is a missing value: see `missing`")
+                raise ValueError("an empty category is a missing value: use `missing`")
             other = forms.setdefault(canonical(name), name)
             if other != name:
-                raise ValueError(f"the categories {other} and {name} are one in a table: keep one")
+                raise ValueError(f"a table cannot tell {other} and {name} apart: keep one")
         return self
 
     @property
     def seconds(self) -> float:
-        """How many seconds its unit has; 1 without one."""
+        """Length of its unit in seconds; 1 without a unit."""
         return SECONDS.get(self.unit or "", 1.0)
 
     @property
     def span(self) -> tuple[float, float] | None:
-        """Its public range in the unit of edges.
+        """Its public range in the unit of edges; None if edges make no sense for it.
 
-        Of an ordinal feature positions: below an edge between the first two categories, and above
-        one between the last two, lies one category, which is 1 wide. None of a nominal feature,
-        whose positions mean nothing, and of one without bounds.
+        For an ordinal feature these are positions: each category is 1 wide, and its upper end is
+        its own position. None for a nominal feature, whose positions have no meaning, and without
+        bounds.
         """
         if self.type == "ordinal" and self.categories:
             return (-1.0, math.nextafter(len(self.categories), 0))
         return self.bounds if self.type == "numeric" else None
 
     def domain_in(self, domain: Domain) -> Domain:
-        """The integers on which this feature is released.
+        """Return the integers on which this feature is released.
 
-        They are its own, if it declares some. Otherwise an ordinal feature has as many as it has
-        categories, at most the federation's, and all others have the federation's.
+        These are its declared ones, if any. Otherwise an ordinal feature has as many as it has
+        categories, up to the federation's, and all others have the federation's.
 
         Args:
             domain: The federation's domain.
@@ -193,7 +193,7 @@ class Feature(Record):
         return Domain(domain.lower, domain.lower + count - 1)
 
     def domain_map(self, domain: Domain) -> DomainMap:
-        """The public map from this feature's values to the domain.
+        """Return the public map from this feature's values to the domain.
 
         Args:
             domain: The federation's domain.
@@ -212,27 +212,27 @@ class Feature(Record):
 
     @property
     def private_edges(self) -> Edges | None:
-        """The edges of its cells, if they are private quantiles of its values."""
+        """Its edges if they are private quantiles of its values, else None."""
         scale = self.scale
         return scale if isinstance(scale, Edges) and scale.epsilon is not None else None
 
     @property
     def missing_bit(self) -> MissingBit | None:
-        """The mechanism of the bit that says whether a value is missing; None without one."""
+        """The mechanism of its missing bit; None without one."""
         bit = self.missing.bit if isinstance(self.missing, Fill) else None
         return None if bit is None else MissingBit(epsilon=bit)
 
     @property
     def guarantee(self) -> str:
-        """The guarantee for a cell, in words, where it depends on the source of edges."""
+        """The guarantee per cell in words, if it depends on the source of edges."""
         if not isinstance(self.mechanism, BucketResponse):
             return ""
         edges = "public edges" if self.private_edges is None else "private quantiles"
         return f"element-level local DP, per cell, by {edges}"
 
 
-def _counted(value: Any, seconds: float) -> Any:
-    """A date as YAML reads it, counted since 1970-01-01 (UTC); anything else as it is."""
+def _date_to_number(value: Any, seconds: float) -> Any:
+    """Convert a date that YAML has parsed to a count since 1970-01-01 (UTC); keep other values."""
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day, tzinfo=UTC)
     if isinstance(value, datetime):

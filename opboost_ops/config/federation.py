@@ -1,4 +1,4 @@
-"""``federation.yaml``: the public description on which all parties agree, and offers to it."""
+"""``federation.yaml``, the public declaration that all parties agree on, and offers to it."""
 
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal, Self, get_args
@@ -15,27 +15,27 @@ from opboost_ops.config.training import Scoring as Scoring
 from opboost_ops.config.training import ScoringMode as ScoringMode
 from opboost_ops.domain import MAX_BISECTED_VALUES, MAX_VALUES, Domain
 
-#: In vertical learning a holder of the label or of features; in horizontal learning the party that
-#: opens the runs and learns the sums, or one of the others.
+#: In vertical learning the holder of the label or of features. In horizontal learning ``active``
+#: opens the runs and learns the sums, all others are ``passive``.
 Role = Literal["label_holder", "feature_holder", "active", "passive"]
 
 IdType = Literal["string", "integer"]
 
-#: What may be done to an ID's texts, in the order in which it is done.
+#: Normalisations of an ID's texts, in the order in which they are applied.
 Normalisation = Literal["strip", "nfc", "casefold", "digits"]
 
 #: Roles of the party that opens the runs.
 _OPENS = ("label_holder", "active")
 
-#: All normalisations, in that order.
+#: All normalisations, in order.
 RULES: tuple[Normalisation, ...] = get_args(Normalisation)
 
 LearningTask = Literal["binary", "multiclass", "regression"]
 
-#: What a run is for.
+#: Purpose of a run.
 Purpose = Literal["train", "score"]
 
-#: Columns of a file of scores, beside the ID's.
+#: Columns of a file of scores, besides the ID's.
 _SCORE_COLUMNS = frozenset(
     [
         "score",
@@ -51,23 +51,23 @@ _SCORE_COLUMNS = frozenset(
     ]
 )
 
-#: Workers name their queues in lists with commas, and a broker's rights name them one by one.
+#: Queue names must fit into a worker's comma-separated list and a broker's access rules.
 QueueName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
 
 
 class Alignment(Record):
-    """Which rows of the label holder are trained on and scored.
+    """The label holder's rows that are used for training and scoring.
 
     Attributes:
-        overlap: ``common``: those of people that all feature holders have. ``left``: all (a left
-        join), with missing values where a feature holder lacks the person.
+        overlap: ``common``: rows of people that all feature holders have. ``left``: all rows (a
+            left join), with missing values if a feature holder does not have the person.
     """
 
     overlap: Literal["common", "left"] = "common"
 
 
 class IdColumn(Record):
-    """The ID of a person in every party's table: one column, or several.
+    """The ID of a person in every party's table: one or several columns.
 
     Attributes:
         column: The ID's name; default for several `columns`: ``id``.
@@ -86,7 +86,7 @@ class IdColumn(Record):
 
     @property
     def is_made(self) -> bool:
-        """True if it is derived from columns, and not taken as it is."""
+        """True if it is derived from columns, and not used as is."""
         return bool(self.columns or self.normalise)
 
     @property
@@ -104,13 +104,13 @@ class IdColumn(Record):
     @field_validator("normalise")
     @classmethod
     def _in_order(cls, rules: tuple[Normalisation, ...]) -> tuple[Normalisation, ...]:
-        """One recipe is written in one way: agreements compare it."""
+        """Sort the rules, so that agreements can compare them."""
         return tuple(rule for rule in RULES if rule in rules)
 
     @model_validator(mode="after")
     def _fits(self) -> "IdColumn":
         if self.columns and len(set(self.columns)) < max(2, len(self.columns)):
-            raise ValueError("columns needs two different columns or more; for one use `column`")
+            raise ValueError("columns needs at least two different columns; for one use `column`")
         if self.is_made and self.type != "string":
             raise ValueError("an ID of several columns, or normalised, has type: string")
         return self
@@ -118,21 +118,21 @@ class IdColumn(Record):
     @field_validator("column")
     @classmethod
     def _no_column_of_scores(cls, column: str) -> str:
-        """Scores have the ID beside columns of their own."""
+        """Reject names that would clash with the columns of a file of scores."""
         if column in _SCORE_COLUMNS or column.startswith(("probability_", "reason_")):
             raise ValueError(
-                f"{column} is the name of a column of scores; give the ID another declared name, "
+                f"{column} is the name of a column of scores; declare another name for the ID, "
                 "and name the raw column in each policy.yaml by id_column"
             )
         return column
 
 
 class Label(Record):
-    """The target: the label holder's column, or in horizontal learning everybody's.
+    """The target: the label holder's column, or in horizontal learning that of all parties.
 
     Attributes:
         column: The label's column.
-        task: What the model predicts: one of two classes, one of several, or a number.
+        task: The prediction: one of two classes, one of several, or a number.
         classes: Class values in order (for ``binary`` the second is positive). Default: read from
             the label column, except in horizontal learning.
         bounds: Public bounds of a number, in horizontal learning and for DPBoost; values outside
@@ -150,15 +150,15 @@ class Label(Record):
         for name in self.classes or ():
             other = forms.setdefault(canonical(str(name)), name)
             if other != name:
-                raise ValueError(f"the classes {other} and {name} are one in a table: keep one")
+                raise ValueError(f"a table cannot tell {other} and {name} apart: keep one")
         return self
 
 
 class Party(PublicKeys):
-    """One organisation, as the others see it; its keys are those of `PublicKeys`.
+    """An organisation as seen by the others; its keys are those of `PublicKeys`.
 
     Attributes:
-        role: What the party does in a run.
+        role: The party's role in a run.
         queue: Airflow queue of its workers.
         label: The label holder's target; in horizontal learning the active party's, for all.
         features: Its columns; in horizontal learning the active party's, for all.
@@ -178,8 +178,8 @@ class Schedule(Record):
         on_tables: How often each party checks its tables, as a cron expression. When all tables
             have changed since the last run, a run starts; when all tables of new rows have, they
             are scored.
-        timeout_hours: Hours after which a run fails; a task fails after 95 % of it, and a party of
-            horizontal learning waits for another 1/48 of it in a round.
+        timeout_hours: Hours after which a run fails. A task fails after 95 % of it, and a party of
+            horizontal learning waits for another one at most 1/48 of it per round.
     """
 
     cron: Cron | None = None
@@ -188,19 +188,19 @@ class Schedule(Record):
 
 
 class Federation(Record):
-    """The whole of ``federation.yaml``.
+    """The content of ``federation.yaml``.
 
     Attributes:
         version: Version of this format.
         name: Name of the federation.
-        uuid: Permanent name of the federation; `opboost federate` draws it. A hash of a person's
-            ID under it decides who is held out.
-        terms: What runs are for, until when, how often, and how long receivers keep what they get.
+        uuid: Permanent name of the federation, drawn by `opboost federate`. A hash of a person's
+            ID under it selects the held-out people.
+        terms: Purpose, end and frequency of runs, and the receivers' retention period.
         learning: ``vertical``: columns of the same people. ``horizontal``: the same columns
             of different people, each party with its own label.
         id: The ID of a person.
-        alignment: Which rows of the label holder are used; vertical.
-        domain: Bounds of the integers that features without a domain of their own are mapped to.
+        alignment: The label holder's rows that are used; vertical.
+        domain: Bounds of the integers to which features without their own domain are mapped.
         parties: The parties, by name.
         training: How the booster is trained.
         scoring: How new rows are scored.
@@ -223,7 +223,7 @@ class Federation(Record):
     @model_validator(mode="before")
     @classmethod
     def _trainer_of_learning(cls, data: Any) -> Any:
-        """Horizontal learning has one trainer, which need not be named."""
+        """Set the only trainer of horizontal learning, which need not be declared."""
         if isinstance(data, Mapping) and data.get("learning") == "horizontal":
             training = data.get("training", {})
             if isinstance(training, Mapping):
@@ -232,12 +232,12 @@ class Federation(Record):
 
     @property
     def max_values(self) -> int:
-        """Most values that the domain may have: horizontal learning has no channel to build."""
+        """Maximum size of a domain; larger in horizontal learning, which computes no channel."""
         return MAX_BISECTED_VALUES if self.learning == "horizontal" else MAX_VALUES
 
     @property
     def domains(self) -> dict[str, Domain]:
-        """Every declared domain, by its place in the file."""
+        """All declared domains, by their place in the file."""
         domains = {"domain": self.domain.to_domain()}
         for party, spec in self.parties.items():
             for name, feature in spec.features.items():
@@ -247,10 +247,10 @@ class Federation(Record):
 
     @property
     def denoising(self) -> Literal["none", "joint"]:
-        """The denoising of others' columns before training; ``auto`` is resolved.
+        """The denoising of released columns before training, with ``auto`` resolved.
 
-        ``auto`` is ``joint`` where the label holder has no columns of its own, the booster is
-        LightGBM, and scoring meets clear rows; otherwise ``none``.
+        ``auto`` is ``joint`` if the label holder has no own columns, the booster is LightGBM, and
+        clear rows are scored; otherwise ``none``.
         """
         training = self.training
         if training.denoise != "auto":
@@ -262,7 +262,7 @@ class Federation(Record):
     def trains_by_blocks(self) -> bool:
         """True if the label holder can train without all rows in one process's memory.
 
-        LightGBM can, unless early stopping, tuning or joint denoising choose among the rows.
+        This holds for LightGBM, unless early stopping, tuning or joint denoising select rows.
         """
         training = self.training
         return (
@@ -274,27 +274,27 @@ class Federation(Record):
 
     @property
     def has_shares(self) -> bool:
-        """True if a row opens only where several feature holders all have the person."""
+        """True if a row can be opened only if several feature holders all have the person."""
         return not self.keeps_all and len(self.feature_holders) > 1
 
     @property
     def keeps_all(self) -> bool:
-        """True if all rows of the label holder are kept, matched or not."""
+        """True if all rows of the label holder are used, matched or not."""
         return self.alignment.overlap == "left"
 
     @property
     def label_holder(self) -> str:
-        """Name of the one party that holds the labels; in horizontal learning the active one."""
+        """Name of the party that holds the labels; in horizontal learning the active party."""
         return next(n for n, p in self.parties.items() if p.role in _OPENS)
 
     @property
     def label(self) -> Label | None:
-        """The target of the model; None where it is not declared."""
+        """The target of the model; None if not declared."""
         return next((p.label for p in self.parties.values() if p.role in _OPENS), None)
 
     @property
     def shared_features(self) -> Mapping[str, Feature]:
-        """Columns that all parties of horizontal learning have."""
+        """The common columns of horizontal learning."""
         return self.parties[self.label_holder].features
 
     @property
@@ -303,7 +303,7 @@ class Federation(Record):
         return tuple(n for n, p in self.parties.items() if p.role == "feature_holder")
 
     def with_shared_features(self) -> "Federation":
-        """With what horizontal learning declares once, repeated at each party."""
+        """Return a copy in which each horizontal party has the common label and features."""
         if self.learning != "horizontal":
             return self
         common = {"label": self.label, "features": self.shared_features}
@@ -313,12 +313,12 @@ class Federation(Record):
 
 
 class OfferedId(Record):
-    """The columns that name a person in the party's own table.
+    """The ID columns of the party's own table.
 
     Attributes:
-        column: A column; the federation file takes the label holder's name.
-        columns: Or several together, whose names it takes likewise.
-        types: The types that its values may be declared as.
+        column: A single column; the federation file uses the label holder's name.
+        columns: Several columns together; the federation file uses the label holder's names.
+        types: Types that fit its values.
     """
 
     column: str = "id"
@@ -326,10 +326,10 @@ class OfferedId(Record):
     types: tuple[IdType, ...] = Field(min_length=1)
 
     def entry(self, common: Collection[IdType]) -> dict[str, Any]:
-        """The federation file's entry: of several columns with all rules.
+        """Return the federation file's entry; an ID of several columns gets all rules.
 
         Args:
-            common: The types that all parties' values may be declared as.
+            common: Types that fit all parties' values.
         """
         if self.columns:
             return {"columns": list(self.columns), "normalise": list(RULES), "type": "string"}
@@ -337,17 +337,17 @@ class OfferedId(Record):
 
 
 class Offer(Record):
-    """The whole of an offer: keys, columns, types, bounds and mechanisms, and no data.
+    """A party's offer: keys, columns, types, bounds and mechanisms, but no data.
 
     Attributes:
-        version: Of this format.
+        version: Version of this format.
         federation: Name of the federation that it is for.
-        party: Who offers.
+        party: Name of the party.
         id: The ID of a person.
         signing_key: The party's Ed25519 public key.
         encryption_key: The party's X25519 public key.
         label: The target, in the label holder's offer.
-        features: The columns, as the federation file repeats them.
+        features: The columns, as copied into the federation file.
     """
 
     version: Literal[1]

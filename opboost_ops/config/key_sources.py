@@ -1,4 +1,4 @@
-"""Keys that lie in no file: in a worker's environment, or in what its Airflow keeps secrets in."""
+"""Keys outside files: in a worker's environment, or in its Airflow's secrets backend."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -8,51 +8,47 @@ from typing import Protocol
 from opboost_ops.config.source import ENVIRONMENT
 from opboost_ops.errors import ConfigError
 
-#: How an entry of ``site.yaml`` names a variable of Airflow's secrets backend of that worker.
+#: Prefix of a ``site.yaml`` entry that names a variable in the worker's Airflow secrets backend.
 AIRFLOW = "airflow:"
 
 
 class SecretsBackend(Protocol):
-    """A store of a party's secrets outside its files: its own worker's Airflow."""
+    """Access to a party's secrets in its own worker's Airflow."""
 
     def variable(self, name: str) -> str | None:
-        """A variable's text; None if there is none."""
+        """Return a variable's text, or None."""
 
     def connection(self, name: str) -> Mapping[str, str] | None:
-        """A connection's fields, as `connection_of` returns them; None if there is none."""
+        """Return a connection's fields as in `connection_of`, or None."""
 
 
 _backend: Callable[[], SecretsBackend | None] = lambda: None  # noqa: E731
 
 
 def use_backend(backend: Callable[[], SecretsBackend | None]) -> None:
-    """Hand in what keeps secrets; there is none until then.
+    """Register the secrets backend.
 
     Args:
-        backend: Called when a secret is needed; returns None where there is no Airflow.
+        backend: Called when a secret is needed; returns None without Airflow.
     """
     global _backend
     _backend = backend
 
 
-def in_a_file(place: Path) -> bool:
-    """True if an entry of ``site.yaml`` for a key names a file.
-
-    Args:
-        place: The entry.
-    """
+def is_file_entry(place: Path) -> bool:
+    """True if a key's entry in ``site.yaml`` names a file."""
     return not str(place).startswith((ENVIRONMENT, AIRFLOW))
 
 
 def text_of(place: Path, what: str) -> str:
-    """The base64 text of a key that lies in no file.
+    """Return the base64 text of a key outside files.
 
     Args:
         place: The entry of ``site.yaml``.
-        what: What kind of key it is, for the error: "noise secret".
+        what: Kind of key for the error, such as "noise secret".
 
     Raises:
-        ConfigError: There is none of that name.
+        ConfigError: There is no such variable.
     """
     kind, name = str(place).split(":", 1)
     if f"{kind}:" == ENVIRONMENT:
@@ -64,22 +60,22 @@ def text_of(place: Path, what: str) -> str:
         return text.strip()
     raise ConfigError(
         f"The {what} cannot be read: {where} of this worker is not set.",
-        "Set it on this party's workers only, to the base64 of what `opboost keys init` makes.",
+        "Set it on this party's workers only, to the base64 text of the key file's bytes.",
     )
 
 
 def connection_of(name: str) -> Mapping[str, str] | None:
-    """The fields of a connection that this worker's own Airflow keeps, for a store.
+    """Return a store's connection from this worker's own Airflow.
 
     Args:
-        name: The connection's id.
+        name: Id of the connection.
 
     Returns:
         ``conn_type``, ``host``, ``schema``, ``login``, ``password`` and the texts of its extra;
-        None if there is none.
+        None if there is no such connection.
 
     Raises:
-        ConfigError: There is no Airflow here.
+        ConfigError: Airflow is not installed.
     """
     return _airflow("A store's login").connection(name)
 
@@ -89,5 +85,5 @@ def _airflow(what: str) -> SecretsBackend:
         return backend
     raise ConfigError(
         f"{what} is in Airflow's secrets backend, and Airflow is not installed here.",
-        "Run this where the party's worker runs, with the extra `airflow`.",
+        "Run this on the party's worker, with the extra `airflow` installed.",
     )

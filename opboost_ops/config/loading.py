@@ -1,4 +1,4 @@
-"""Reading the three files: all faults at once, each with its place and a suggestion."""
+"""Reads the declared files, and reports all their faults at once, with places and suggestions."""
 
 import copy
 import os
@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from opboost_ops.config.agreement import read_tables
+from opboost_ops.config.agreement import inline_tables
 from opboost_ops.config.documents import read_yaml
 from opboost_ops.config.faults.federation import federation_faults, policy_faults
-from opboost_ops.config.faults.validation import entry_faults, grouped, steps_to
+from opboost_ops.config.faults.validation import entry_faults, location_in, merge_similar
 from opboost_ops.config.federation import Federation, Offer
-from opboost_ops.config.key_sources import AIRFLOW, in_a_file
+from opboost_ops.config.key_sources import AIRFLOW, is_file_entry
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.config.source import Source, below
@@ -23,8 +23,8 @@ from opboost_ops.errors import ConfigError, Fault, OpBoostError, require_none
 
 POLICY = "policy.yaml"
 
-#: Where a thread's parties have their sites, where it is not the environment that says so.
-_KNOWN: ContextVar[Mapping[str, str] | None] = ContextVar("opboost sites", default=None)
+#: Sites that override the environment in this context.
+_SITES: ContextVar[Mapping[str, str] | None] = ContextVar("opboost sites", default=None)
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -34,25 +34,25 @@ def load_federation(path: Path, content: Any = None) -> Federation:
 
     Args:
         path: The file.
-        content: What it is about to hold, which stays as it is; what it holds when absent.
+        content: Content that is about to be written to it; not modified. By default the file's.
 
     Raises:
-        ConfigError: With all its faults.
+        ConfigError: Lists all its faults.
     """
     data = read_yaml(path) if content is None else copy.deepcopy(content)
-    return parse_federation(data, path.name, earlier=read_tables(data, path.parent))
+    return parse_federation(data, path.name, earlier=inline_tables(data, path.parent))
 
 
 def parse_federation(data: Any, file: str, *, earlier: Sequence[Fault] = ()) -> Federation:
     """Validate a federation file's content.
 
     Args:
-        data: As read from YAML or JSON.
-        file: Its name, for the error.
-        earlier: Faults that are known already, told with the others.
+        data: Content parsed from YAML or JSON.
+        file: Name of the file, for errors.
+        earlier: Known faults, to be reported with the others.
 
     Raises:
-        ConfigError: With all its faults.
+        ConfigError: Lists all its faults.
     """
     return _parse(Federation, data, file, _federation_faults, earlier).with_shared_features()
 
@@ -60,26 +60,26 @@ def parse_federation(data: Any, file: str, *, earlier: Sequence[Fault] = ()) -> 
 def _federation_faults(federation: Federation) -> Iterator[Fault]:
     for where, domain in federation.domains.items():
         if problem := domain.size_problem(federation.max_values):
-            yield Fault(where, problem, "bring lower and upper nearer to each other and to zero")
+            yield Fault(where, problem, "reduce the domain, or move it closer to zero")
     yield from federation_faults(federation)
 
 
 def load_site(path: Path, folder: Path | None = None) -> Site:
-    """Read ``site.yaml``; its relative paths start at its own folder.
+    """Read ``site.yaml``; relative paths are resolved against its folder.
 
     Args:
         path: The file.
-        folder: Where relative paths start instead, for a file that is on its way there.
+        folder: Resolve relative paths against this folder, for a file that will be moved there.
 
     Raises:
-        ConfigError: With all its faults.
+        ConfigError: Lists all its faults.
     """
     site = _parse(Site, read_yaml(path), path.name, lambda _: iter(()))
     folder = (folder or path.parent).resolve()
     keys = ("secret", "signing_key", "encryption_key", "alignment_key", "serve_token")
     paths = ("home", "pins", "models", "scores", *keys)
     update: dict[str, Any] = {
-        name: folder / getattr(site, name) for name in paths if in_a_file(getattr(site, name))
+        name: folder / getattr(site, name) for name in paths if is_file_entry(getattr(site, name))
     }
     update["ledger"] = below(folder, site.ledger)
     update["store"] = site.store if site.store.startswith(AIRFLOW) else below(folder, site.store)
@@ -105,7 +105,7 @@ def load_policy(path: Path) -> Policy:
     """Read ``policy.yaml``.
 
     Raises:
-        ConfigError: With all its faults.
+        ConfigError: Lists all its faults.
     """
     return _parse(Policy, read_yaml(path), path.name, policy_faults)
 
@@ -114,75 +114,75 @@ def load_offer(path: Path) -> Offer:
     """Read a party's offer.
 
     Raises:
-        ConfigError: With all its faults.
+        ConfigError: Lists all its faults.
     """
     return _parse(Offer, read_yaml(path), path.name, lambda _: iter(()))
 
 
 @contextmanager
-def sites_known(files: Mapping[str, Path]) -> Iterator[None]:
-    """Let this thread know parties' sites, and no others, whatever the environment names.
+def use_sites(files: Mapping[str, Path]) -> Iterator[None]:
+    """Use these sites in this context, instead of those that the environment names.
 
-    Parties of one name in several federations may so take part in one process.
+    Lets one process run parties with equal names in several federations.
 
     Args:
         files: ``site.yaml`` by party.
     """
-    token = _KNOWN.set({_variable(party): str(path) for party, path in files.items()})
+    token = _SITES.set({_variable(party): str(path) for party, path in files.items()})
     try:
         yield
     finally:
-        _KNOWN.reset(token)
+        _SITES.reset(token)
 
 
 def load_party(site_file: Path) -> tuple[Site, Policy]:
-    """Read a party's ``site.yaml``, and the ``policy.yaml`` beside it.
+    """Read a party's ``site.yaml``, and the ``policy.yaml`` next to it.
 
     Raises:
-        ConfigError: With all the faults of one.
+        ConfigError: Lists all faults of one of them.
     """
     return load_site(site_file), load_policy(site_file.parent / POLICY)
 
 
 def site_of(party: str, environ: Mapping[str, str] | None = None) -> tuple[Site, Policy]:
-    """A party's site and policy, as this process's environment names them.
+    """Return a party's site and policy from the file that the environment names.
 
     Args:
-        party: Its name.
-        environ: Where ``OPBOOST_SITE_<PARTY>`` is looked up; what `sites_known` says, or else the
-            process's environment, when absent.
+        party: Name of the party.
+        environ: Mapping with ``OPBOOST_SITE_<PARTY>``; by default the sites of `use_sites`, or else
+            the process's environment.
 
     Raises:
-        ConfigError: This process is not one of that party's.
+        ConfigError: This process does not belong to the party.
     """
     path = site_file(party, environ)
     site, policy = load_party(path)
     for owner, file in ((site.party, path.name), (policy.party, POLICY)):
         if owner != party:
             raise ConfigError(
-                f"{file} found by {_variable(party)} is of {owner}, not of {party}.",
+                f"{_variable(party)} names a {file} of {owner}, not of {party}.",
                 "Point the variable at the right file.",
             )
     return site, policy
 
 
 def site_file(party: str, environ: Mapping[str, str] | None = None) -> Path:
-    """Where a party's ``site.yaml`` lies, as this process's environment says.
+    """Return the path of a party's ``site.yaml`` from the environment.
 
     Args:
-        party: Its name.
-        environ: As of `site_of`.
+        party: Name of the party.
+        environ: As for `site_of`.
 
     Raises:
-        ConfigError: This process is not one of that party's.
+        ConfigError: This process does not belong to the party.
     """
     variable = _variable(party)
     if environ is None:
-        sites = _KNOWN.get()
+        sites = _SITES.get()
         environ = os.environ if sites is None else sites
     if not environ.get(variable):
         raise ConfigError(
-            f"{variable} is not set: this worker is not one of {party}'s.",
+            f"{variable} is not set: this process does not belong to {party}.",
             "Set it to the path of that party's site.yaml, on that party's workers only.",
         )
     return Path(environ[variable])
@@ -202,28 +202,27 @@ def _parse(
     faults: list[Fault] = []
     parsed: _Model | None = None
     if not isinstance(data, dict):
-        faults.append(Fault("", "the file holds no mapping of keys to values"))
+        faults.append(Fault("", "the file is not a mapping of keys to values"))
     elif isinstance(data.get("version"), bool):
-        # In Python, true is 1.
+        # In Python, True equals 1.
         faults.append(Fault("version", "is true or false, where a number is needed", "write 1"))
     else:
         parsed, faults = _validated(model, data)
         if parsed is None and model is Federation and isinstance(data.get("training"), dict):
-            faults += _beside_training(data, faults)
+            faults += _faults_outside_training(data, faults)
     if parsed is not None:
         faults += more(parsed)
     places = {fault.where for fault in earlier}
     faults = [*earlier, *(fault for fault in faults if fault.where not in places)]
-    require_none(grouped(dict.fromkeys(faults)), file)
+    require_none(merge_similar(dict.fromkeys(faults)), file)
     assert parsed is not None
     return parsed
 
 
 def _validated(model: type[_Model], data: dict[str, Any]) -> tuple[_Model | None, list[Fault]]:
-    """The model, where the entries that it knows make one, and what is wrong with the others.
+    """Validate the known entries, and report the faults of all.
 
-    Entries that it does not know are taken out, so that what is wrong with the rest is named at
-    once.
+    Unknown entries are removed and validation is repeated, so that all faults are reported at once.
     """
     faults: list[Fault] = []
     while True:
@@ -236,20 +235,20 @@ def _validated(model: type[_Model], data: dict[str, Any]) -> tuple[_Model | None
         unknown = [entry for entry in errors if entry["type"] == "extra_forbidden"]
         if not unknown:
             return None, [*faults, *entry_faults(model, data, errors)]
-        # Whatever else is wrong is found again without them.
+        # Other faults are found again in the next round.
         faults += entry_faults(model, data, unknown)
         for entry in unknown:
-            data = _without(data, [*steps_to(data, entry)])
+            data = _without(data, [*location_in(data, entry)])
 
 
-def _beside_training(data: dict[str, Any], faults: Sequence[Fault]) -> list[Fault]:
-    """Faults of the rest of a federation whose ``training`` alone has no right form."""
+def _faults_outside_training(data: dict[str, Any], faults: Sequence[Fault]) -> list[Fault]:
+    """Return further faults of a federation in which only ``training`` is malformed."""
     trainer = data["training"].get("trainer", "lightgbm")
-    least: dict[str, Any] = {"trainer": trainer}
-    least |= {"dpboost": {"private": {"epsilon": 1.0}}}.get(str(trainer), {})
+    minimal: dict[str, Any] = {"trainer": trainer}
+    minimal |= {"dpboost": {"private": {"epsilon": 1.0}}}.get(str(trainer), {})
     if any(not fault.where.startswith("training") for fault in faults):
         return []
-    parsed, _ = _validated(Federation, {**data, "training": least})
+    parsed, _ = _validated(Federation, {**data, "training": minimal})
     others = federation_faults(parsed) if parsed is not None else ()
     return [fault for fault in others if not fault.where.startswith("training")]
 

@@ -1,8 +1,8 @@
-"""``training.parameters``: which of a booster's own parameters may be set, and in which ranges.
+"""``training.parameters``: the booster parameters that may be set, and their ranges.
 
-What is not here either belongs to another entry of the file, or would break what is promised of
-every model: that its predictions on values equal those on ranks (`linear_tree`), or that the same
-input gives the same text.
+All other parameters either belong to another entry of the file, or would break a property of all
+models: that predictions on values equal those on ranks (`linear_tree`), or that equal input gives
+equal model text.
 """
 
 import difflib
@@ -13,23 +13,23 @@ from typing import Any
 
 from opboost_ops.config.training import TRAINERS
 
-#: The name under which a feature's direction is declared, for both boosters.
+#: Key of monotone constraints, for both boosters.
 MONOTONE = "monotone_constraints"
 
-#: Most leaves of a tree, and most bins of a column.
+#: Maximum number of leaves of a tree, and of bins of a column.
 _MOST = 65_535
 
 
 @dataclass(frozen=True)
-class Span:
-    """Which numbers a parameter may be.
+class NumberRange:
+    """The allowed range of a number.
 
     Attributes:
-        least: The smallest one.
-        most: The greatest one.
-        whole: Whether it is a whole number.
-        above: Whether it must be greater than ``least``.
-        below: Whether it must be less than ``most``.
+        least: Lower bound.
+        most: Upper bound.
+        whole: True for integers only.
+        above: True to exclude the lower bound.
+        below: True to exclude the upper bound.
     """
 
     least: float
@@ -38,26 +38,22 @@ class Span:
     above: bool = False
     below: bool = False
 
-    def refuses(self, value: Any) -> str:
-        """The problem with a value; empty if there is none.
-
-        Args:
-            value: As it was read.
-        """
+    def problem_of(self, value: Any) -> str:
+        """Return why a value is not allowed; empty if it is."""
         kind = int if self.whole else (int, float)
         number = isinstance(value, kind) and not isinstance(value, bool)
-        if number and math.isfinite(value) and self._holds(value):
+        if number and math.isfinite(value) and self._contains(value):
             return ""
         return f"is not a {'whole ' if self.whole else ''}number {self.words()}"
 
     def words(self) -> str:
-        """The range in words."""
+        """Return the range in words."""
         low = f"above {self.least:g}" if self.above else f"of {self.least:g} or more"
         if math.isinf(self.most):
             return low
         return f"{low}, and {'below' if self.below else 'at most'} {self.most:g}"
 
-    def _holds(self, value: float) -> bool:
+    def _contains(self, value: float) -> bool:
         low = value > self.least if self.above else value >= self.least
         high = value < self.most if self.below else value <= self.most
         return low and high
@@ -65,7 +61,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which words a parameter may be.
+    """The allowed values of a categorical parameter.
 
     Attributes:
         of: All of them.
@@ -73,51 +69,47 @@ class Choice:
 
     of: tuple[str | bool, ...]
 
-    def refuses(self, value: Any) -> str:
-        """The problem with a value; empty if there is none.
-
-        Args:
-            value: As it was read.
-        """
+    def problem_of(self, value: Any) -> str:
+        """Return why a value is not allowed; empty if it is."""
         allowed = any(type(value) is type(word) and value == word for word in self.of)
         if allowed:
             return ""
         return f"is not one of {', '.join(str(word).lower() for word in self.of)}"
 
 
-_SHARE = Span(0, 1, above=True)
-_PENALTY = Span(0)
+_SHARE = NumberRange(0, 1, above=True)
+_PENALTY = NumberRange(0)
 _FLAG = Choice((True, False))
-_INSIDE = Span(0, 1, above=True, below=True)
+_INSIDE = NumberRange(0, 1, above=True, below=True)
 
-LIGHTGBM: Mapping[str, Span | Choice] = {
-    "num_leaves": Span(2, _MOST, whole=True),
-    "min_data_in_leaf": Span(1, 10**9, whole=True),
+LIGHTGBM: Mapping[str, NumberRange | Choice] = {
+    "num_leaves": NumberRange(2, _MOST, whole=True),
+    "min_data_in_leaf": NumberRange(1, 10**9, whole=True),
     "min_sum_hessian_in_leaf": _PENALTY,
     "feature_fraction": _SHARE,
     "feature_fraction_bynode": _SHARE,
     "bagging_fraction": _SHARE,
-    "bagging_freq": Span(0, 10_000, whole=True),
+    "bagging_freq": NumberRange(0, 10_000, whole=True),
     "lambda_l1": _PENALTY,
     "lambda_l2": _PENALTY,
     "min_gain_to_split": _PENALTY,
-    "max_bin": Span(2, _MOST, whole=True),
+    "max_bin": NumberRange(2, _MOST, whole=True),
     "max_delta_step": _PENALTY,
     "extra_trees": _FLAG,
     "path_smooth": _PENALTY,
-    "scale_pos_weight": Span(0, above=True),
+    "scale_pos_weight": NumberRange(0, above=True),
     "is_unbalance": _FLAG,
     "monotone_constraints_method": Choice(("basic", "intermediate", "advanced")),
     "cat_smooth": _PENALTY,
     "cat_l2": _PENALTY,
-    "max_cat_threshold": Span(1, _MOST, whole=True),
-    "alpha": Span(0, above=True),
-    "tweedie_variance_power": Span(1, 2, above=True, below=True),
-    "poisson_max_delta_step": Span(0, above=True),
+    "max_cat_threshold": NumberRange(1, _MOST, whole=True),
+    "alpha": NumberRange(0, above=True),
+    "tweedie_variance_power": NumberRange(1, 2, above=True, below=True),
+    "poisson_max_delta_step": NumberRange(0, above=True),
 }
 
-XGBOOST: Mapping[str, Span | Choice] = {
-    "max_leaves": Span(0, _MOST, whole=True),
+XGBOOST: Mapping[str, NumberRange | Choice] = {
+    "max_leaves": NumberRange(0, _MOST, whole=True),
     "grow_policy": Choice(("depthwise", "lossguide")),
     "min_child_weight": _PENALTY,
     "subsample": _SHARE,
@@ -128,16 +120,19 @@ XGBOOST: Mapping[str, Span | Choice] = {
     "alpha": _PENALTY,
     "gamma": _PENALTY,
     "max_delta_step": _PENALTY,
-    "scale_pos_weight": Span(0, above=True),
-    "huber_slope": Span(0, above=True),
+    "scale_pos_weight": NumberRange(0, above=True),
+    "huber_slope": NumberRange(0, above=True),
     "quantile_alpha": _INSIDE,
-    "tweedie_variance_power": Span(1, 2, above=True, below=True),
+    "tweedie_variance_power": NumberRange(1, 2, above=True, below=True),
 }
 
-#: By trainer; others have none.
-ALLOWED: Mapping[str, Mapping[str, Span | Choice]] = {"lightgbm": LIGHTGBM, "xgboost": XGBOOST}
+#: Allowed parameters by trainer; other trainers have none.
+ALLOWED: Mapping[str, Mapping[str, NumberRange | Choice]] = {
+    "lightgbm": LIGHTGBM,
+    "xgboost": XGBOOST,
+}
 
-#: Names that people try, and what applies instead, in either booster's file.
+#: Names in other libraries or places, and the entry to use instead.
 ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(
         ("num_iterations", "num_boost_round", "num_trees", "num_rounds", "n_estimators"),
@@ -156,7 +151,7 @@ ELSEWHERE: Mapping[str, str] = {
     "num_class": "the label's classes",
 }
 
-#: Other names of what is allowed.
+#: Aliases of allowed parameters.
 _ALIASES: Mapping[str, Mapping[str, str]] = {
     "lightgbm": {
         "max_leaves": "num_leaves",
@@ -194,50 +189,50 @@ _ALIASES: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-#: Why something is never offered, by trainer and name.
+#: Parameters that are never allowed, with reasons, by trainer.
 _REFUSED: Mapping[str, Mapping[str, str]] = {
     "lightgbm": {
-        "linear_tree": "its leaves go by numbers, and ranks are none",
+        "linear_tree": "its leaves depend on numeric values, and ranks are not values",
         "boosting": "trees that are dropped or sampled by gradients are not offered",
     },
     "xgboost": {
         "max_bin": "XGBoost has one number of bins for all columns, and ranks need one each",
-        "booster": "trees alone have thresholds that ranks can stand in for",
+        "booster": "only trees have thresholds that can be replaced by ranks",
     },
 }
 
 
-#: Why a private model, or one of sums, has no such entry, and what to do.
-_READ_OFF: Mapping[str, tuple[str, str]] = {
+#: Entries that differentially private and horizontal training do not have: reason and remedy.
+_DATA_DEPENDENT: Mapping[str, tuple[str, str]] = {
     "parameters": ("no other booster's parameters apply", "remove it"),
     "objective": ("it learns by the label's task", "leave it out"),
-    "weight_column": ("its epsilon and its sums are of rows that all count alike", "leave it out"),
-    "early_stopping": ("when to end would be read off rows", "declare trees"),
+    "weight_column": ("its epsilon and its sums assume that all rows count alike", "leave it out"),
+    "early_stopping": ("the stopping round would be read off rows", "declare trees"),
     "tuning": (
-        "every trial would be a release of its own",
+        "every trial would be a separate release",
         "choose parameters on public tables of the same kind",
     ),
-    "denoise": ("it would make features of the labels", "leave it out"),
+    "denoise": ("it would derive features from labels", "leave it out"),
 }
 
 
-def not_of_trainer(trainer: str, name: str, keys: Sequence[str]) -> tuple[str, str]:
-    """The fault of a key that ``training`` does not take with this trainer.
+def training_key_fault(trainer: str, name: str, keys: Sequence[str]) -> tuple[str, str]:
+    """Return the fault of a key that ``training`` does not have with this trainer.
 
     Args:
-        trainer: As declared.
+        trainer: The declared trainer.
         name: The key.
-        keys: Those that it takes.
+        keys: The trainer's keys.
 
     Returns:
-        What is wrong, and what applies instead.
+        Problem and suggestion.
     """
     alias = _ALIASES.get(trainer, {}).get(name, name)
     others = [of for of, model in TRAINERS.items() if name in model.model_fields]
     if others:
         problem, remedy = f"is not for {trainer}, but for {', '.join(others)}", "remove it"
-        if name in _READ_OFF and trainer in ("dpboost", "federboost"):
-            why, remedy = _READ_OFF[name]
+        if name in _DATA_DEPENDENT and trainer in ("dpboost", "federboost"):
+            why, remedy = _DATA_DEPENDENT[name]
             problem = f"is not for {trainer}: {why}"
     else:
         problem, remedy = "is not a known key", f"choose one of {', '.join(keys)}"
@@ -250,19 +245,19 @@ def not_of_trainer(trainer: str, name: str, keys: Sequence[str]) -> tuple[str, s
     return problem, remedy
 
 
-#: As people call them.
+#: Display names.
 _TITLES = {"lightgbm": "LightGBM", "xgboost": "XGBoost"}
 
 
-def instead(trainer: str, name: str) -> tuple[str, str]:
-    """The fault of a name that may not stand under ``training.parameters``.
+def parameter_fault(trainer: str, name: str) -> tuple[str, str]:
+    """Return the fault of a name that ``training.parameters`` does not have.
 
     Args:
-        trainer: The declared one, which has parameters.
-        name: What was written.
+        trainer: The declared trainer, which has parameters.
+        name: The unknown name.
 
     Returns:
-        What is wrong, and what applies instead.
+        Problem and suggestion.
     """
     if (place := ELSEWHERE.get(name)) is not None:
         return "has an entry of its own", f"declare {place}"

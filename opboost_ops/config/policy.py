@@ -1,4 +1,4 @@
-"""``policy.yaml``: what a party allows, whatever a form or a coordinator says."""
+"""``policy.yaml``: the limits that a party sets, which no form or other party can override."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, get_args
@@ -12,8 +12,8 @@ AdminAction = Literal["promote", "roll_back", "stop", "resume"]
 
 ADMIN_ACTIONS: tuple[AdminAction, ...] = get_args(AdminAction)
 
-#: Why it is asked, in public words: what is typed into a form lies in Airflow's database, where
-#: anyone who sees the DAG reads it. In words of one's own it is said at home.
+#: Public reasons for an action. Airflow's database keeps the form, readable by everyone who sees
+#: the DAG, so reasons in other words can only be given by command.
 Reason = Literal[
     "better in use",
     "worse in use",
@@ -30,19 +30,19 @@ REASONS: tuple[Reason, ...] = get_args(Reason)
 
 
 class Serve(Record):
-    """How single rows are scored if other parties' values are old or missing.
+    """Scoring of single rows if other parties' values are old or missing.
 
-    A value that is missing takes the feature's declared fill; a version with ``alignment.overlap:
-    left`` treats the person as one whom the party lacks. Without either, a person who lacks values
-    that the version splits on is refused.
+    A missing value is replaced by the feature's declared fill; a version with
+    ``alignment.overlap: left`` treats the person as one that the party does not have. Without
+    either, a person without values that the version splits on is refused.
 
     Attributes:
         max_age_days: Age from which other parties' values are old; default: never.
         old: A person with old values is scored and flagged, scored as if they were missing, or
             refused.
         unknown: The same for a person without values in any accepted scoring run.
-        withdrawn: If a party has left the federation, its last values are used, count as missing,
-            or the version stops scoring.
+        withdrawn: If a party has left the federation, its ``last`` values are used, count as
+            ``missing``, or the version stops scoring (``refuse``).
     """
 
     max_age_days: PositiveFloat | None = None
@@ -66,22 +66,22 @@ class Receiver(Record):
     signing_key: PublicKey
 
 
-#: How routed answers are made: from pinned values, or from those of the day.
+#: Source of routed answers: pinned values, or those of the day.
 Routed = Literal["once", "every_run"]
 
 
 class FeatureRule(Record):
-    """A feature's column, and what may be released of it.
+    """A feature's raw column, and its permitted releases.
 
     Attributes:
         column: Its name in the party's own table, if different; no other party sees it. Losses are
             charged to this raw column.
-        mechanisms: Mechanisms that may release it; none for columns that stay at home (the label
+        mechanisms: Permitted mechanisms; none for columns that are not released (the label
             holder's own, and all in horizontal learning).
         budget: Cap on the sum of loss(R - L) over all releases of the raw column, whatever the
             receiver, with missing bits and private edges.
-        routed: Whether routed scoring may compare its exact values with thresholds: ``once`` those
-            pinned with the release, ``every_run`` those of the day. Not allowed when absent.
+        routed: Routed scoring of its exact values: ``once`` compares the values pinned with the
+            release with thresholds, ``every_run`` those of the day. Not allowed by default.
     """
 
     column: Column | None = None
@@ -94,20 +94,20 @@ class AllFeatures(Record):
     """Cap on the total loss of one person's features.
 
     Attributes:
-        budget: On the sum of loss(R - L) over all raw columns and releases.
+        budget: Cap on the sum of loss(R - L) over all raw columns and releases.
     """
 
     budget: PositiveFloat | None = None
 
 
 class ModelBudget(Record):
-    """Cap on the composed cost of all private models and noisy metrics of the party's rows.
+    """Cap on the composed cost of all differentially private models and metrics of own rows.
 
     Attributes:
-        epsilon: Cap on the composed epsilon of a row that is replaced, because row counts are
-            public, over all models ever trained, also those that never became champion.
-        delta: The delta at which the models' shared curve becomes epsilon; default: the least
-            declared delta.
+        epsilon: Cap on the composed epsilon for a replaced row, over all models ever trained,
+            including those that never became champion. Replacement, because row counts are public.
+        delta: The delta at which the models' composed privacy curve is converted to epsilon;
+            default: the smallest declared delta.
     """
 
     epsilon: PositiveFloat
@@ -115,11 +115,11 @@ class ModelBudget(Record):
 
 
 class LeastRows(Record):
-    """Least rows of a run, by purpose.
+    """Minimum number of rows per run, by purpose.
 
     Attributes:
-        train: Fewest in a training run.
-        score: Fewest in a scoring run.
+        train: Minimum of a training run.
+        score: Minimum of a scoring run.
     """
 
     train: int = Field(default=1, ge=1)
@@ -130,16 +130,16 @@ class AlignmentRules(Record):
     """Rules for alignment: queries and sealed rows.
 
     Attributes:
-        seal_everybody: Allow sealed rows of everybody in the table to leave. All are charged; the
-            label holder can open those that it queries. Required of a feature holder.
-        members: What the label holder may learn of each person queried, if there are several
-            feature holders: whether ``all`` have the person, or whether ``each`` does, as
-            ``overlap: left`` needs.
-        max_new_queries: Most different people that a label holder queries in a calendar month, over
-            all of its federations; required of a feature holder.
-        max_queries_total: The same over all months, those of one month counted once.
-        least_rows: With fewer rows in its own table a feature holder releases nothing.
-        least_common: With fewer common people a label holder trains no model.
+        seal_everybody: Allow sealed rows of everybody in the table to be sent. All are charged;
+            the label holder can open those that it queries. Required of a feature holder.
+        members: What the label holder may learn about each queried person, if there are several
+            feature holders: whether ``all`` have the person, or whether ``each`` does, as required
+            by ``overlap: left``.
+        max_new_queries: Maximum number of different people that a label holder queries in a
+            calendar month, over all its federations; required of a feature holder.
+        max_queries_total: The same over all months; a person counts once per month.
+        least_rows: A feature holder with fewer rows in its own table releases nothing.
+        least_common: A label holder with fewer common people trains no model.
     """
 
     seal_everybody: bool = False
@@ -151,13 +151,13 @@ class AlignmentRules(Record):
 
 
 class Checks(Record):
-    """Thresholds of the party's checks, as shares of rows.
+    """Thresholds of the party's data checks, as shares of rows.
 
     Attributes:
-        max_clipped_share: Of values outside a feature's bounds.
-        max_missing_share: Of missing values.
-        max_drift: Population stability index against the champion's training table above which
-            there is drift; 0.1 and 0.25 are customary. Not a share.
+        max_clipped_share: Maximum share of values outside a feature's bounds.
+        max_missing_share: Maximum share of missing values.
+        max_drift: Population stability index, compared with the champion's training table, above
+            which there is drift; 0.1 and 0.25 are customary. Not a share.
     """
 
     max_clipped_share: Share = 0.05
@@ -166,7 +166,7 @@ class Checks(Record):
 
 
 class Policy(Record):
-    """The whole of ``policy.yaml``.
+    """The content of ``policy.yaml``.
 
     Attributes:
         id_column: The raw ID column of the party's table; default: as in the federation file.
@@ -174,19 +174,19 @@ class Policy(Record):
             ID.
         require_encryption: Refuse plans in which a receiver has no encryption key; its files would
             be readable to all readers of the store.
-        receivers: Who may receive releases.
-        features: Which features may be released, and how.
-        all_features: Caps on their sum.
-        model_budget: Cap on the composed cost of private models; default: none.
+        receivers: Parties that may receive releases.
+        features: Features that may be released, and how.
+        all_features: Cap on their total loss.
+        model_budget: Cap on the composed cost of differentially private models; default: none.
         scoring: Scoring modes that this party allows.
         serve: How the label holder scores single rows without the other parties.
         alignment: Rules for alignment queries.
         checks: Thresholds of its checks.
-        approve: Which releases a person of the party must approve before they are drawn: the
-            ``first`` release of a federation to its label holder, its first routed answers and its
-            first horizontal training; ``every`` one that opens and is charged, too, and each run's
-            of ``routed: every_run`` and horizontal training; or none (``never``).
-        acts: Actions that may be requested through Airflow; default: none. At home all are
+        approve: Releases that the party's staff must approve before they are drawn: the ``first``
+            release of a federation to its label holder, its first routed answers and its first
+            horizontal training; ``every`` charged release as well, and those of each run with
+            ``routed: every_run`` or horizontal training; or ``never``.
+        acts: Actions that may be requested through Airflow; default: none. By command all are
             possible.
     """
 
@@ -207,11 +207,11 @@ class Policy(Record):
     acts: tuple[AdminAction, ...] = ()
 
     def raw_column(self, name: str, identity: str) -> str:
-        """The name of a declared column in the party's own tables.
+        """Return the name of a declared column in the party's own tables.
 
         Args:
-            name: As the federation file names it.
-            identity: The federation file's name of the ID column.
+            name: Its name in the federation file.
+            identity: Name of the ID column in the federation file.
         """
         if name == identity and self.id_column is not None:
             return self.id_column

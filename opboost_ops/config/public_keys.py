@@ -1,4 +1,4 @@
-"""A party's public keys, with the dates from which and until which others go by them."""
+"""A party's public keys, and their periods of validity."""
 
 import hashlib
 from datetime import date
@@ -6,20 +6,20 @@ from typing import Literal
 
 from opboost_ops.config.schema import PublicKey, Record
 
-#: What a key is for.
+#: Purpose of a key.
 KeyUse = Literal["signing", "encryption"]
 
-#: For so many days at most a replaced key may still be good: `opboost agree` refuses more.
-LONGEST_OVERLAP = 92
+#: Maximum number of days for which a replaced key stays valid.
+MAX_OVERLAP_DAYS = 92
 
 
 class FormerKey(Record):
     """A key that a party has replaced.
 
     Attributes:
-        use: What the key was for.
+        use: Purpose of the key.
         key: The public key.
-        until: The last day on which a run under it may begin.
+        until: Last day on which a run that uses it may begin.
     """
 
     use: KeyUse
@@ -28,17 +28,17 @@ class FormerKey(Record):
 
 
 class PublicKeys(Record):
-    """The keys of one party.
+    """The public keys of a party.
 
     Attributes:
-        signing_key: Its Ed25519 public key.
-        signing_key_from: The first day on which others accept what that key signed.
-        signing_key_expires: The last day on which they do.
-        encryption_key: Its X25519 public key: what is addressed to it is encrypted. Without one
-            anyone who reads the store reads all of it.
-        former_keys: Keys that it has replaced: good until their dates, and always listed, so that
-            what they signed can be verified.
-        revoked_keys: Keys of it that are refused, whatever date another file gives them.
+        signing_key: Ed25519 public key.
+        signing_key_from: First day on which others accept its signatures.
+        signing_key_expires: Last day on which others accept its signatures.
+        encryption_key: X25519 public key to which artifacts for the party are encrypted. Without
+            one, everyone who can read the store can read them.
+        former_keys: Replaced keys. They are valid until their dates, and stay listed so that old
+            signatures can be verified.
+        revoked_keys: Keys that are always refused, whatever dates another file gives them.
     """
 
     signing_key: PublicKey
@@ -50,21 +50,21 @@ class PublicKeys(Record):
 
     @property
     def dated(self) -> bool:
-        """True if the day decides which keys are valid."""
+        """True if the validity of a key depends on the day."""
         ends = (self.signing_key_from, self.signing_key_expires)
         return ends != (None, None) or bool(self.former_keys)
 
     @property
-    def signed_ever(self) -> tuple[str, ...]:
-        """All signing keys that are named and not revoked, whatever their dates, newest first."""
+    def all_signing_keys(self) -> tuple[str, ...]:
+        """All listed signing keys, newest first, regardless of their dates."""
         former = (former.key for former in self.former_keys if former.use == "signing")
         return (self.signing_key, *former)
 
     def fault_on(self, key: str, day: date) -> str:
-        """Why a signing key is not good on a day; empty if it is.
+        """Return why a signing key is not valid on a day; empty if it is.
 
         Args:
-            key: One of `signed_ever`.
+            key: One of `all_signing_keys`.
             day: The day.
         """
         if key == self.signing_key:
@@ -72,32 +72,32 @@ class PublicKeys(Record):
         else:
             dates = [f.until for f in self.former_keys if (f.use, f.key) == ("signing", key)]
             if not dates:
-                return "is none that the plan names"
+                return "is not one that the plan names"
             first, last = None, max(dates)
         if first is not None and day < first:
-            return f"is good from {first} on"
+            return f"is not valid before {first}"
         return f"has expired on {last}" if last is not None and day > last else ""
 
     def signing(self, day: date) -> tuple[str, ...]:
-        """The signing keys that are good on a day, newest first."""
-        return tuple(key for key in self.signed_ever if not self.fault_on(key, day))
+        """Return the signing keys that are valid on a day, newest first."""
+        return tuple(key for key in self.all_signing_keys if not self.fault_on(key, day))
 
     def opening(self, day: date) -> tuple[str | None, ...]:
-        """The encryption keys to which a run of a day may encrypt; None stands for none."""
+        """Return the encryption keys that a run of a day may use; None stands for no key."""
         former = (f.key for f in self.former_keys if f.use == "encryption" and day <= f.until)
         return (self.encryption_key, *former)
 
 
-#: Groups of five digits: 30 digits are worth 99 bits.
+#: Number of groups of five digits; 30 digits carry 99 bits.
 _GROUPS = 6
 
 
 def fingerprint(signing_key: str, encryption_key: str | None) -> str:
-    """Six groups of five digits that stand for both public keys of a party.
+    """Return the fingerprint of a party's public keys: six groups of five digits.
 
     Args:
-        signing_key: Base64.
-        encryption_key: Base64; None for a party without.
+        signing_key: Base64 text.
+        encryption_key: Base64 text; None for a party without one.
     """
     content = f"opboost fingerprint 1\n{signing_key}\n{encryption_key or ''}\n"
     number = int.from_bytes(hashlib.sha256(content.encode()).digest(), "big")

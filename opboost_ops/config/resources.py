@@ -1,4 +1,4 @@
-"""Files that ship with the package, and libraries that are extras."""
+"""Files that ship with the package, and optional dependencies."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,13 +8,13 @@ from opboost_ops.errors import ConfigError
 
 
 def shipped(name: Literal["schemas", "dags", "docs"]) -> Path:
-    """A folder: inside an installed package, or beside it in a checkout.
+    """Return a folder inside an installed package, or next to the package in a checkout.
 
     Args:
         name: ``schemas``, ``dags``, which Airflow reads, or ``docs``, to which pages link.
 
     Raises:
-        FileNotFoundError: Neither is there.
+        FileNotFoundError: There is neither.
     """
     package = Path(__file__).resolve().parents[1]
     for folder in (package / name, package.parent / name):
@@ -24,16 +24,16 @@ def shipped(name: Literal["schemas", "dags", "docs"]) -> Path:
 
 
 def require_extra(module: str, name: str, entry: str, extra: str) -> None:
-    """Make sure that an extra is there, without importing it.
+    """Raise unless an optional dependency is installed; does not import it.
 
     Args:
-        module: What is imported of it.
-        name: As people call it.
-        entry: What in the federation file asks for it.
-        extra: Its name among this package's extras.
+        module: A module of the dependency.
+        name: Display name of the dependency.
+        entry: What requires it, as the beginning of a sentence.
+        extra: Name of this package's extra.
 
     Raises:
-        ConfigError: It is not installed.
+        ConfigError: The dependency is not installed.
     """
     if find_spec(module) is None:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""JSON Schemas of declared files and records, generated from the models that read them."""
+"""JSON Schemas of declared files and records, generated from their models."""
 
 import json
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ _MODELS: dict[str, type[Record]] = {"federation": Federation, "site": Site, "pol
 
 
 def schemas(more: Mapping[str, type[Record]] | None = None) -> dict[str, str]:
-    """Text of each schema by file name.
+    """Return the text of each schema by file name.
 
     Args:
-        more: Models besides those of the declared files, by name.
+        more: Further models by name, besides those of the declared files.
     """
     texts = {}
     for name, model in {**_MODELS, **(more or {})}.items():
@@ -32,11 +32,11 @@ def write_schemas(folder: Path, more: Mapping[str, type[Record]] | None = None) 
     """Write all schemas.
 
     Args:
-        folder: Where.
+        folder: The target folder.
         more: As for `schemas`.
 
     Returns:
-        The files written.
+        The written files.
     """
     written = []
     for name, text in schemas(more).items():

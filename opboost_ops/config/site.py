@@ -1,4 +1,4 @@
-"""``site.yaml``: where one party keeps its things. It never leaves the party."""
+"""``site.yaml``: a party's local paths and addresses. It never leaves the party."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PositiveFloat
 
-from opboost_ops.config.key_sources import in_a_file, text_of
+from opboost_ops.config.key_sources import is_file_entry, text_of
 from opboost_ops.config.schema import Name, Record
 from opboost_ops.config.source import Place, Sink, Source, resolved, source_or_path
 from opboost_ops.errors import ConfigError
@@ -15,8 +15,8 @@ from opboost_ops.mechanisms import noise
 Table = Annotated[Path | Source, BeforeValidator(source_or_path)]
 
 
-#: How rows of one person become one: ``n`` counts them; the others take a column's values, of the
-#: entry's own name where none is in brackets.
+#: Aggregation of several rows of a person: ``n`` counts rows; the others aggregate the column in
+#: brackets, or by default the column with the entry's own name.
 Aggregate = Annotated[str, Field(pattern=r"^(n|(sum|mean|min|max)(\(.+\))?)$")]
 
 
@@ -26,11 +26,11 @@ class Tables(Record):
     Attributes:
         train: The training table: a Parquet file or a folder of them, used in place; or a source
             that each run reads once.
-        score: New rows to score, likewise, for parties that take part in scoring.
-        scores_to: Where the label holder's scores go besides its folder of scores.
-        models_to: The MLflow server, or its folder, where each of the label holder's champions is
+        score: New rows to score, as a table or source, for parties that take part in scoring.
+        scores_to: Additional destination of the label holder's scores.
+        models_to: MLflow server or folder in which each of the label holder's champions is
             recorded; a password or token belongs in MLflow's own environment variables.
-        aggregate: If a person has several rows: how each column becomes one value, by raw name, in
+        aggregate: If a person has several rows: the aggregation of each column, by raw name, in
             both tables.
     """
 
@@ -42,34 +42,36 @@ class Tables(Record):
 
 
 class Site(Record):
-    """The whole of ``site.yaml``; relative paths start at the file's own folder.
+    """The content of ``site.yaml``; relative paths are resolved against its folder.
 
     Attributes:
         home: Private working folder: intermediate tables and quality reports.
         store: URL or folder of the exchange, the only channel between parties; ``env:NAME`` for an
             environment variable that holds it, or ``airflow:NAME`` for a connection of type
             ``opboost_store`` in the secrets backend of this worker's Airflow.
-        ledger: Database URL of the party's ledger, or ``env:NAME`` of it, for a URL with a
-            password.
-        pins: Folder of the pin files; they never leave.
+        ledger: Database URL of the party's ledger; ``env:NAME`` for an environment variable that
+            holds it, for a URL with a password.
+        pins: Folder of the pin files; they never leave the party.
         keep_runs_days: Days after which a run is removed from store and home; default: never.
         dask: Address of the scheduler of the label holder's own Dask cluster (an extra), on which
             it trains LightGBM, or ``env:NAME`` for an environment variable that holds it. Default:
             training in one process.
-        models: Where the label holder keeps its models.
-        scores: Where the label holder keeps the scores of new rows.
-        secret: File of the 32 secret bytes from which keys of pins, rows and files follow. Or
-            ``env:NAME`` for an environment variable, or ``airflow:NAME`` for a variable in the
+        models: The label holder's models folder.
+        scores: Folder of the label holder's scores of new rows.
+        secret: File of the 32 secret bytes from which the keys of pins, rows and files are derived.
+            Or ``env:NAME`` for an environment variable, or ``airflow:NAME`` for a variable in the
             secrets backend of this worker's Airflow, that holds them in base64.
-        signing_key: File of the Ed25519 private key, or ``env:NAME`` or ``airflow:NAME`` likewise.
-        encryption_key: File of the X25519 private key, for a party that declares one, likewise.
-        alignment_key: File of a key of the label holder's own, from which common order and
-            held-out rows follow. Without the file they follow from its secret.
-        serve_token: File of the token that `opboost serve` asks for, or ``env:NAME`` or
-            ``airflow:NAME`` likewise; needed there alone.
-        alignment_processes: How many processes multiply points; all processors when absent.
-        block_rows: How many rows a stage holds in memory at once where it sorts people or looks
-            them up; more wait on the disk of ``home`` meanwhile.
+        signing_key: File of the Ed25519 private key, or ``env:NAME`` or ``airflow:NAME``.
+        encryption_key: File of the X25519 private key, for a party that declares one, or
+            ``env:NAME`` or ``airflow:NAME``.
+        alignment_key: File of the label holder's key from which the common order of rows is
+            derived. Without the file it is derived from the secret.
+        serve_token: File of the token that `opboost serve` requires, or ``env:NAME`` or
+            ``airflow:NAME``; only needed for serving.
+        alignment_processes: Number of processes that multiply curve points; by default that of
+            processors.
+        block_rows: Number of rows that a stage holds in memory while it sorts people or looks them
+            up; more rows are spilled to the disk of ``home``.
         tables: Its tables by federation.
     """
 
@@ -93,7 +95,7 @@ class Site(Record):
     tables: Mapping[Name, Tables] = Field(default_factory=dict)
 
     def ledger_url(self) -> str:
-        """The URL of the ledger's database.
+        """Return the URL of the ledger's database.
 
         Raises:
             ConfigError: The environment variable that should hold it is not set.
@@ -101,7 +103,7 @@ class Site(Record):
         return resolved("ledger", self.ledger)
 
     def dask_address(self) -> str:
-        """The address of the Dask cluster; empty for none.
+        """Return the address of the Dask cluster; empty without one.
 
         Raises:
             ConfigError: The environment variable that should hold it is not set.
@@ -110,34 +112,34 @@ class Site(Record):
 
     @property
     def month_keys(self) -> Path:
-        """Where keys of months lie: beside the secret, or beside the home where that is no file."""
-        keys = self.secret.parent if in_a_file(self.secret) else self.home.parent / "keys"
+        """Folder of monthly keys: next to the secret's file, or next to the home without one."""
+        keys = self.secret.parent if is_file_entry(self.secret) else self.home.parent / "keys"
         return keys / "psi"
 
     def noise_secret(self) -> bytes:
-        """The party's noise secret, 32 bytes.
+        """Return the party's noise secret, 32 bytes.
 
         Raises:
-            ConfigError: It is missing, of another size, or readable by others.
+            ConfigError: The secret is missing, has another size, or is readable by others.
         """
-        if in_a_file(self.secret):
+        if is_file_entry(self.secret):
             return noise.read_secret(self.secret)
         text = text_of(self.secret, "noise secret")
         return noise.secret_from_text(text, str(self.secret))
 
     def serving_token(self) -> str:
-        """The token that programs show to `opboost serve`.
+        """Return the token that clients of `opboost serve` must present.
 
         Raises:
-            ConfigError: It is missing, too short, or readable by others.
+            ConfigError: The token is missing, too short, or readable by others.
         """
-        if not in_a_file(self.serve_token):
+        if not is_file_entry(self.serve_token):
             return _long_enough(text_of(self.serve_token, "serving token"))
         try:
             if self.serve_token.stat().st_mode & 0o077:
                 raise ConfigError(
-                    f"The serving token {self.serve_token.name} can be read by others.",
-                    "Make it readable by its owner alone (chmod 600).",
+                    f"The serving token {self.serve_token.name} is readable by others.",
+                    "Make it readable by its owner only (chmod 600).",
                 )
             return _long_enough(self.serve_token.read_text().strip())
         except (OSError, UnicodeDecodeError):
@@ -145,19 +147,19 @@ class Site(Record):
         raise ConfigError(f"The serving token {self.serve_token.name} cannot be read.", _MAKE_ONE)
 
 
-#: Fewer characters could be guessed.
-_TOKEN = 32
+#: Minimum length of a token, so that it cannot be guessed.
+_MIN_TOKEN = 32
 
 _MAKE_ONE = (
-    "Make one: `(umask 077; openssl rand -hex 32 > keys/serve.token)` beside site.yaml, or name "
-    "another place by `serve_token` there."
+    "Create one: `(umask 077; openssl rand -hex 32 > keys/serve.token)` next to site.yaml, or name "
+    "another file by `serve_token` there."
 )
 
 
 def _long_enough(token: str) -> str:
-    if len(token) < _TOKEN or not token.isascii():
+    if len(token) < _MIN_TOKEN or not token.isascii():
         raise ConfigError(
-            f"The serving token is shorter than {_TOKEN} characters, or not plain ASCII.",
+            f"The serving token is shorter than {_MIN_TOKEN} characters, or not plain ASCII.",
             _MAKE_ONE,
         )
     return token

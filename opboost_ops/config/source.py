@@ -1,4 +1,4 @@
-"""Where a party's table is read from, and where its scores go, if that is no local Parquet file."""
+"""Sources of a party's tables, and destinations of its scores, other than local Parquet files."""
 
 import os
 from collections.abc import Mapping
@@ -12,43 +12,35 @@ from pydantic import Field, model_validator
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ConfigError
 
-#: How a value names an environment variable that holds it.
+#: Prefix of a value that names an environment variable.
 ENVIRONMENT = "env:"
 
 S3 = "s3://"
 
-#: Endings of files that are text, one row per line.
+#: Suffixes of text files with one row per line.
 _TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 
-#: What stands for no value in such files, as statistics programs write it.
+#: Texts that mean a missing value, as statistics programs write them.
 MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "?")
 
 
 def is_text(name: str) -> bool:
-    """True if a file is read as CSV, by its name.
-
-    Args:
-        name: Of a file.
-    """
+    """True if a file is read as CSV, according to its name."""
     return name.lower().endswith(_TEXT)
 
 
 def is_source(at: str) -> bool:
-    """True if a site's entry is read once per run, and not used where it lies.
-
-    Args:
-        at: A path or a URL.
-    """
-    elsewhere = "://" in at or at.startswith(ENVIRONMENT)
-    return elsewhere or is_text(at) or any(mark in at for mark in "*?[")
+    """True if a table's path or URL is read once per run, and not used in place."""
+    remote = "://" in at or at.startswith(ENVIRONMENT)
+    return remote or is_text(at) or any(mark in at for mark in "*?[")
 
 
 def resolved(what: str, value: str) -> str:
-    """A value, or what the environment variable holds that it names by ``env:``.
+    """Return a value, or the content of the environment variable that ``env:NAME`` names.
 
     Args:
-        what: The entry, for the error.
-        value: Of an entry.
+        what: Name of the entry, for errors.
+        value: The entry's value.
 
     Raises:
         ConfigError: The environment variable is not set.
@@ -65,11 +57,11 @@ def resolved(what: str, value: str) -> str:
 
 
 def below(folder: Path, at: str) -> str:
-    """A path or URL, its relative path begun at a folder.
+    """Resolve a relative path against a folder; URLs are unchanged.
 
     Args:
-        folder: Where it begins.
-        at: As an entry has it.
+        folder: The folder.
+        at: A path or URL.
     """
     prefix = "sqlite:///"
     if at.startswith(prefix) and not at.startswith(prefix + "/"):
@@ -95,13 +87,13 @@ class Place(Record):
     """A path, a URL, or ``env:NAME`` for an environment variable that holds one.
 
     Attributes:
-        at: Which. A password belongs into an environment variable.
+        at: The path or URL. A password belongs in an environment variable.
     """
 
     at: str = Field(min_length=1)
 
     def url(self) -> str:
-        """The path or URL itself.
+        """Return the path or URL itself.
 
         Raises:
             ConfigError: The environment variable that should hold it is not set.
@@ -110,31 +102,27 @@ class Place(Record):
 
     @property
     def is_database(self) -> bool:
-        """True if it is a database's URL, as far as is known here."""
+        """True if it is known to be a database's URL."""
         return "://" in self.at and not self.at.startswith(S3)
 
     def below(self, folder: Path) -> Self:
-        """The same, with a relative path begun at a folder.
-
-        Args:
-            folder: Where it begins.
-        """
+        """Return a copy whose relative path is resolved against a folder."""
         return self.model_copy(update={"at": below(folder, self.at)})
 
 
 class Source(Place):
-    """A table that each run reads once, into a copy in the party's home.
+    """A table that each run reads once, into a copy in the party's home folder.
 
     Attributes:
         at: A CSV file (also gzipped), a pattern such as ``days/*.parquet``, an ``s3://`` URL of a
             file or pattern, or a database's URL.
         query: The database query.
-        separator: Of a CSV file's columns.
-        decimal: The sign before a CSV file's decimals.
-        thousands: The sign between a CSV file's thousands; none when absent.
-        dates: How a CSV file writes dates, as Python's `strptime` names it, such as ``%d.%m.%Y``;
-            ISO dates are always understood.
-        encoding: Of a CSV file's text.
+        separator: Column separator of a CSV file.
+        decimal: Decimal sign of a CSV file.
+        thousands: Thousands separator of a CSV file; default: none.
+        dates: Date format of a CSV file, as for Python's `strptime`, such as ``%d.%m.%Y``; ISO
+            dates are always understood.
+        encoding: Text encoding of a CSV file.
         missing: Texts of a CSV file that mean a missing value.
     """
 
@@ -149,15 +137,15 @@ class Source(Place):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.separator in '"\r\n':
-            raise ValueError("separator is a quote or the end of a line: for example ';'")
+            raise ValueError("separator must not be a quote or the end of a line: for example ';'")
         if self.dates and not _is_date_form(self.dates):
-            raise ValueError("dates names no day, month and year: for example '%d.%m.%Y'")
+            raise ValueError("dates must name day, month and year: for example '%d.%m.%Y'")
         if not _is_encoding(self.encoding):
             raise ValueError(f"the encoding {self.encoding} is not known: for example cp1252")
         if self.thousands == self.decimal:
             raise ValueError("thousands and decimal are the same sign: for example thousands: '.'")
         if "**" in self.at and not self.is_database:
-            raise ValueError("** names no folders: name those of one depth by *")
+            raise ValueError("** is not supported: write * for each level of folders")
         if not self.at.startswith(ENVIRONMENT):
             if self.is_database and not self.query:
                 raise ValueError("query is required: the SELECT that reads the table")
@@ -167,12 +155,12 @@ class Source(Place):
 
 
 class Sink(Place):
-    """Where scores go besides the label holder's folder of scores.
+    """An additional destination of scores, besides the label holder's folder of scores.
 
     Attributes:
         at: A folder, an ``s3://`` URL of one, or a database's URL.
-        format: Of files.
-        table: Of a database; created if absent.
+        format: File format.
+        table: Table of a database; created if it does not exist.
     """
 
     format: Literal["parquet", "csv"] = "parquet"
@@ -191,11 +179,7 @@ class Sink(Place):
 
 
 def source_or_path(value: Any) -> Any:
-    """A site's entry of a table: a source where it is no local Parquet file, else a path.
-
-    Args:
-        value: As read from YAML.
-    """
+    """Convert a table's entry in ``site.yaml`` to a source, unless it is a local Parquet path."""
     if isinstance(value, str) and is_source(value):
         return {"at": value}
     if isinstance(value, Mapping) and set(value) == {"at"} and not is_source(str(value["at"])):

@@ -1,4 +1,4 @@
-"""Terms on which parties agree: what runs are for, until when, how often, and how long kept."""
+"""The terms of an agreement: purpose, end and frequency of runs, and retention."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,42 +7,38 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from opboost_ops.config.schema import MOVING, Record
+from opboost_ops.config.schema import CONTROL_CHARACTERS, Record
 from opboost_ops.errors import Fault
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAY_NAMES = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 
-#: Least and greatest value of each field, and names from the least one on.
+#: Range of each cron field, and the names of its values from the least one on.
 _FIELD_RANGES: Sequence[tuple[int, int, Sequence[str]]] = (
     (0, 59, ()), (0, 23, ()), (1, 31, ()), (1, 12, _MONTHS), (0, 7, _DAY_NAMES),
 )  # fmt: skip
 
-#: Days of the longest month of that number.
-_LONGEST = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+#: Maximum number of days of each month.
+_MONTH_LENGTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
-#: The last day of a month, and the last or n-th weekday of one.
+#: Cron extensions: the last day of a month, and its last or n-th weekday.
 _LAST, _NTH = re.compile(r"l", re.IGNORECASE), re.compile(r"(l[0-7]|[0-7]#[1-5l])", re.IGNORECASE)
 
-#: Days in the longest month, and how often a day of the week is in it.
+#: Days of the longest month, and maximum number of a weekday in a month.
 _DAYS, _WEEKS = 31, 5
 
-#: Runs in the longest month by cron's named schedules.
+#: Maximum runs per month of cron's named schedules.
 _NAMED = {"@hourly": 24 * _DAYS, "@daily": _DAYS, "@midnight": _DAYS, "@weekly": _WEEKS,
           "@monthly": 1, "@quarterly": 1, "@yearly": 1, "@annually": 1}  # fmt: skip
 
-#: First and last value of minutes, hours and days of the month, and days of the week.
+#: Ranges of minutes, hours, days of the month, and days of the week.
 _MINUTES, _HOURS, _MONTH_DAYS, _WEEK_DAYS = (0, 59), (0, 23), (1, _DAYS), (0, 6)
 
 _WEEK_NAMES = {name: str(number) for number, name in enumerate(_DAY_NAMES)}
 
 
 def cron_problem(text: str) -> str:
-    """Why a text is no time at which runs can start; empty if it is one.
-
-    Args:
-        text: A cron expression.
-    """
+    """Return why a text is not a usable cron expression; empty if it is."""
     if text in _NAMED:
         return ""
     fields = text.split()
@@ -61,12 +57,12 @@ def cron_problem(text: str) -> str:
     days, months, weekday = values[2], values[3], fields[4]
     if days is None or months is None or weekday != "*":
         return ""
-    comes = min(days) <= max(_LONGEST[month - 1] for month in months)
-    return "" if comes else "never comes: no such month has that day"
+    possible = min(days) <= max(_MONTH_LENGTHS[month - 1] for month in months)
+    return "" if possible else "never occurs: no such month has that day"
 
 
 def _values_of_field(field: str, least: int, most: int, names: Sequence[str]) -> set[int]:
-    """The values of a field; none if it is no such field."""
+    """Return the values of a field; empty if the field is invalid."""
     values: set[int] = set()
     for part in field.split(","):
         span, slash, step = part.partition("/")
@@ -92,12 +88,12 @@ def _require_time(text: str) -> str:
     return text
 
 
-#: A cron expression whose time comes.
+#: A cron expression that has a next time.
 Cron = Annotated[str, AfterValidator(_require_time)]
 
 
 class RunsPerMonth(Record):
-    """Most runs that a party takes part in, by purpose, in a calendar month.
+    """Maximum number of runs that a party takes part in per calendar month, by purpose.
 
     Attributes:
         train: Training runs.
@@ -109,27 +105,29 @@ class RunsPerMonth(Record):
 
 
 class Terms(Record):
-    """Terms of an agreement.
+    """The terms of an agreement.
 
     Attributes:
-        purpose: What the model and its scores are used for.
-        until: The last day on which a party answers; its people agree again to go on.
-        retention_days: Days after which receivers delete what they received. The software does not
-            delete it for them.
-        runs_per_month: Most runs. Schedules within it need no new agreement.
+        purpose: Use of the model and its scores.
+        until: Last day on which a party takes part; continuing requires a new agreement.
+        retention_days: Days after which receivers must delete what they received. The software does
+            not delete it for them.
+        runs_per_month: Maximum number of runs. Schedules within it need no new agreement.
     """
 
-    purpose: Annotated[str, Field(min_length=1, max_length=500, pattern=rf"^[^{MOVING}]+$")]
+    purpose: Annotated[
+        str, Field(min_length=1, max_length=500, pattern=rf"^[^{CONTROL_CHARACTERS}]+$")
+    ]
     until: date
     retention_days: int = Field(ge=1)
     runs_per_month: RunsPerMonth
 
 
 def schedule_faults(terms: Terms, train: str | None, score: str | None) -> Iterator[Fault]:
-    """Find schedules that start more runs than the parties agree to.
+    """Yield a fault for each schedule that starts more runs than the parties agree to.
 
     Args:
-        terms: As declared.
+        terms: The declared terms.
         train: ``schedule.cron``.
         score: ``scoring.cron``.
     """
@@ -139,17 +137,17 @@ def schedule_faults(terms: Terms, train: str | None, score: str | None) -> Itera
         if runs > most:
             yield Fault(
                 f"{where}.cron",
-                f"starts up to {runs:,} runs a month, more than the {most:,} of "
+                f"starts up to {runs:,} runs per month, more than the {most:,} of "
                 f"terms.runs_per_month.{purpose}",
-                "start fewer, or agree on more",
+                "start fewer, or raise the limit and agree again",
             )
 
 
 def runs_of(cron: str) -> int:
-    """Most runs that a cron expression starts in a calendar month, whichever months it names.
+    """Return the maximum number of runs per calendar month that a cron expression starts.
 
     Args:
-        cron: The expression; of one that is none, 0: Airflow refuses it.
+        cron: The expression; 0 for an invalid one, which is refused elsewhere.
 
         >>> runs_of("0 3 * * *"), runs_of("*/30 8-17 * * mon-fri"), runs_of("@weekly")
         (31, 500, 5)
@@ -165,13 +163,13 @@ def runs_of(cron: str) -> int:
     if "*" in (day, week_day):
         days = min(by_month, by_week, _DAYS)
     else:
-        # Cron runs on days that are of either kind.
+        # Cron runs on days that match either field.
         days = min(by_month + by_week, _DAYS)
     return _count_values(minute, *_MINUTES) * _count_values(hour, *_HOURS) * days
 
 
 def _count_values(field: str, first: int, last: int) -> int:
-    """How many values a field of a cron expression has; as many as it may where it is unusual."""
+    """Return the number of values of a cron field; the maximum for an unusual one."""
     values: set[int] = set()
     for part in field.split(","):
         span, _, step = part.partition("/")
@@ -185,5 +183,5 @@ def _count_values(field: str, first: int, last: int) -> int:
         if not all(text.isdecimal() for text in (begin, end, step or "1")):
             return last - first + 1
         values.update(range(int(begin), int(end) + 1, max(int(step or 1), 1)))
-    # Sunday is 0 and 7.
+    # Sunday is both 0 and 7.
     return len({value % 7 for value in values} if last == _WEEK_DAYS[1] else values)

@@ -1,4 +1,4 @@
-"""``training`` and ``scoring``: one model for each trainer, and how new rows are scored."""
+"""The entries ``training``, with a model per trainer, and ``scoring``."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
@@ -19,32 +19,32 @@ from opboost_ops.config.terms import Cron
 from opboost_ops.errors import Fault
 from opboost_ops.mechanisms.parameters import Epsilon
 
-#: What a booster may minimise; which of them go with which task: `config/faults/training.py`.
+#: Objectives of the boosters; `config/faults/training.py` lists those of each task.
 ObjectiveName = Literal[
     "binary", "multiclass", "l2", "l1", "huber", "quantile", "poisson", "tweedie"
 ]
 
-#: What may be done about others' noise before training.
+#: Denoising of released columns before training.
 Denoise = Literal["none", "joint", "auto"]
 
 ScoringMode = Literal["local", "desensitised", "routed"]
 Task = Literal["binary", "multiclass", "regression"]
 
-#: Why a private model has none of it.
-_ROWS = (
-    "would be read off single rows, exactly, and training.private promises noise for whatever "
-    "depends on them"
+#: Why a differentially private model cannot have such an entry.
+_READS_ROWS = (
+    "would be computed from single rows, exactly, while training.private promises noise for "
+    "everything that depends on them"
 )
 
 
 class AnyTraining(Record):
-    """Keys of every trainer.
+    """Keys of all trainers.
 
     Attributes:
-        trees: Boosting rounds.
-        holdout: Share of the rows that evaluate the model, by a keyed hash of the ID.
-        tolerance: By how much a new model's main metric (auc, or r2 in regression) may be worse
-            than the best so far on the same held-out rows, and yet become champion.
+        trees: Number of boosting rounds.
+        holdout: Share of the rows that evaluate the model, selected by a keyed hash of the ID.
+        tolerance: Amount by which a new model's main metric (auc, or r2 in regression) may be worse
+            than the best so far on the same held-out rows and still become champion.
     """
 
     trees: int = Field(default=80, ge=1, le=10_000)
@@ -58,14 +58,14 @@ class BoosterTraining(AnyTraining):
     """Further keys of LightGBM and XGBoost.
 
     Attributes:
-        parameters: The booster's own, by their names there (`config/parameters.py`).
-        objective: What it minimises; the task's own when absent.
-        weight_column: A column of the label holder's table: how much each training row counts.
-        early_stopping: Boosting stops after so many rounds without a gain in the objective's own
-            loss on a tenth of the training rows, which is kept back; default: it never does.
-        tuning: How many trials search for parameters on released training rows, in three folds
-            compared by auc, r2, or the declared objective's loss; the first has the declared
-            values. Trials send no requests. Default: none.
+        parameters: The booster's own parameters, by name (`config/parameters.py`).
+        objective: The loss to minimise; by default the task's own.
+        weight_column: Column of the label holder's table with the weight of each training row.
+        early_stopping: Number of rounds after which boosting stops without an improvement of the
+            objective's loss on a tenth of the training rows, which are set aside. Default: never.
+        tuning: Number of trials that search for parameters on released training rows, in three
+            folds, compared by auc, r2 or the declared objective's loss; the first trial has the
+            declared values. Trials send no requests. Default: none.
     """
 
     parameters: Mapping[str, Any] = Field(default_factory=dict)
@@ -76,7 +76,7 @@ class BoosterTraining(AnyTraining):
 
     @property
     def private(self) -> None:
-        """The model is not differentially private."""
+        """None: the model is not differentially private."""
 
 
 class LightGBMTraining(BoosterTraining):
@@ -93,42 +93,42 @@ class LightGBMTraining(BoosterTraining):
 
 
 class XGBoostTraining(BoosterTraining):
-    """XGBoost; only the label holder needs the extra."""
+    """XGBoost; only the label holder needs to install the extra."""
 
     trainer: Literal["xgboost"]
 
     @property
     def denoise(self) -> None:
-        """It trains on values as they were released."""
+        """None: it trains on the released values."""
 
 
-class _AllRowsAlike(AnyTraining):
-    """A private model, or one of sums: nothing may be read off single rows."""
+class _RowIndependentTraining(AnyTraining):
+    """Base of differentially private and horizontal training, without row-dependent settings."""
 
     @property
     def denoise(self) -> None:
-        """It trains on values as they were released."""
+        """None: it trains on the released values."""
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """None of another booster's apply."""
+        """Empty: no other booster's parameters apply."""
         return {}
 
     @property
     def objective(self) -> None:
-        """It goes by the label's task."""
+        """None: the label's task determines it."""
 
     @property
     def weight_column(self) -> None:
-        """All rows count alike."""
+        """None: all rows count alike."""
 
     @property
     def early_stopping(self) -> None:
-        """All trees are grown."""
+        """None: all trees are grown."""
 
     @property
     def tuning(self) -> None:
-        """No trials: each would be a release of its own."""
+        """None: each trial would be a separate release."""
 
 
 class DPBoostPrivacy(Record):
@@ -136,10 +136,10 @@ class DPBoostPrivacy(Record):
 
     Attributes:
         epsilon: Loss of one training, for a row added or removed.
-        delta: Below 1 / rows. The model is then (epsilon, delta)-differentially private, by Skellam
-            noise on leaf sums; needs random splits. Default: 0, epsilon alone.
-        splits: ``random`` draws splits without reading a row, so all of epsilon goes to leaves, and
-            every tree learns from all rows. Default: DPBoost's splits.
+        delta: Less than 1 / rows. The model is then (epsilon, delta)-differentially private, by
+            Skellam noise on leaf sums; requires random splits. Default: 0, epsilon alone.
+        splits: ``random`` draws splits without reading a row, so that all of epsilon is used for
+            leaves, and every tree learns from all rows. Default: DPBoost's splits.
         metrics_epsilon: Loss of a training's metrics, for a held-out row. Metrics and gate then use
             noise; default: exact.
     """
@@ -161,14 +161,14 @@ class DPBoostPrivacy(Record):
         return self
 
 
-class DPBoostTraining(_AllRowsAlike):
-    """DPBoost: a differentially private model; only the label holder needs the extra.
+class DPBoostTraining(_RowIndependentTraining):
+    """DPBoost, a differentially private trainer; only the label holder needs to install the extra.
 
     Attributes:
         trees: Default: 50; with random splits 20, with a delta 400.
         learning_rate: Default with random splits 0.5, with a delta 0.15.
         depth: Default: 6, with random splits 4; a complete tree has 2^depth leaves. With a delta at
-            most 6; small tables get shallower trees, by rows, epsilon and delta.
+            most 6; small tables get shallower trees, depending on rows, epsilon and delta.
         private: The privacy parameters.
     """
 
@@ -190,14 +190,14 @@ class DPBoostTraining(_AllRowsAlike):
 
 
 class SumPrivacy(Record):
-    """Noise in all sums of horizontal learning.
+    """Differentially private noise in all sums of horizontal learning.
 
     Attributes:
         epsilon: Loss of one training, for a row of any party added or removed.
-        delta: Below 1 / rows of all parties.
-        metrics_epsilon: As with DPBoost.
-        colluding: kappa, how many parties, the active one included, may pool what they know or omit
-            their noise; default: 1.
+        delta: Less than 1 / rows of all parties.
+        metrics_epsilon: As for DPBoost.
+        colluding: kappa, the number of parties, including the active one, that may pool what they
+            know or omit their noise; default: 1.
     """
 
     epsilon: Epsilon
@@ -212,7 +212,7 @@ def _sum_privacy(value: Any) -> Any:
     return None if value == "none" else value
 
 
-#: ``none`` in files, None in code: exact sums are declared in so many words.
+#: ``none`` in files, None in code: exact sums must be declared explicitly.
 _DeclaredSumPrivacy = Annotated[
     SumPrivacy | None,
     BeforeValidator(_sum_privacy, json_schema_input_type=SumPrivacy | Literal["none"]),
@@ -220,7 +220,7 @@ _DeclaredSumPrivacy = Annotated[
 ]
 
 
-class FederBoostTraining(_AllRowsAlike):
+class FederBoostTraining(_RowIndependentTraining):
     """FederBoost, the trainer of horizontal learning.
 
     Attributes:
@@ -246,7 +246,7 @@ def _trainer_of(value: Any) -> Any:
     return getattr(value, "trainer", None)
 
 
-#: The trainer is known before anything else is looked at, so that a fault is named once.
+#: Discriminated by trainer, so that a fault is reported once and not per trainer.
 Training = Annotated[
     Annotated[LightGBMTraining, Tag("lightgbm")]
     | Annotated[XGBoostTraining, Tag("xgboost")]
@@ -255,7 +255,7 @@ Training = Annotated[
     Discriminator(_trainer_of),
 ]
 
-#: The models themselves, by trainer.
+#: The models of ``training``, by trainer.
 TRAINERS: Mapping[str, type[AnyTraining]] = {
     "lightgbm": LightGBMTraining,
     "xgboost": XGBoostTraining,
@@ -265,21 +265,21 @@ TRAINERS: Mapping[str, type[AnyTraining]] = {
 
 
 class Scoring(Record):
-    """How and when new rows are scored, and so how the held-out rows are evaluated.
+    """Scoring of new rows, and thereby the evaluation of held-out rows.
 
     Attributes:
         mode: ``desensitised``: feature holders release randomised domain values of the new rows.
             ``routed``: they answer, for every row, every comparison with a threshold of the model.
-            ``local``: the label holder has all columns that the model uses, as in horizontal
-            learning, where it is the only mode.
+            ``local``: the label holder has all columns that the model uses. Horizontal learning
+            has no other mode.
         evaluate: Further modes in which held-out rows are evaluated; all parties must allow each.
         cron: When new rows are scored, in addition to after each new champion.
         cost_ratio: Cost of a missed positive, relative to a false alarm: a row is positive above a
             score of 1 / (1 + cost_ratio); default: 0.5. Two classes.
-        calibration: Calibrate scores on the held-out rows; two classes.
-        interval: Coverage of the interval beside each score, from the held-out rows (split
+        calibration: Calibration of scores on the held-out rows; two classes.
+        interval: Coverage of the prediction interval of each score, from the held-out rows (split
             conformal); regression.
-        reasons: How many of the features that contribute most are listed with each score.
+        reasons: Number of features with the greatest contributions listed with each score.
     """
 
     mode: ScoringMode = "desensitised"
@@ -292,20 +292,17 @@ class Scoring(Record):
 
     @property
     def modes(self) -> tuple[ScoringMode, ...]:
-        """All modes in which a model is evaluated; the one of scoring comes first."""
+        """All modes in which a model is evaluated, with the scoring mode first."""
         return tuple(dict.fromkeys((self.mode, *self.evaluate)))
 
 
 def scoring_faults(scoring: Scoring, task: Task | None, private: bool) -> Iterator[Fault]:
-    """Faults of a federation's scores.
+    """Yield the faults of ``scoring``.
 
     Args:
-        scoring: As declared.
-        task: What is learnt; None where no label is declared.
-        private: Whether ``training.private`` is declared.
-
-    Yields:
-        One fault after the other.
+        scoring: The declared entry.
+        task: Task of the label; None without one.
+        private: True if ``training.private`` is declared.
     """
     for key, needed, words in (
         ("cost_ratio", "binary", "is for two classes"),
@@ -315,10 +312,10 @@ def scoring_faults(scoring: Scoring, task: Task | None, private: bool) -> Iterat
         if getattr(scoring, key) is not None and task not in (needed, None):
             remedy = "leave it out"
             if key == "cost_ratio":
-                remedy = "leave it out: the likeliest class is chosen"
+                remedy = "leave it out: the most likely class is chosen"
             yield Fault(f"scoring.{key}", f"{words}, and the label is {task}", remedy)
     if not private:
         return
     for key in ("calibration", "interval", "reasons"):
         if getattr(scoring, key) is not None:
-            yield Fault(f"scoring.{key}", _ROWS, "leave it out")
+            yield Fault(f"scoring.{key}", _READS_ROWS, "leave it out")

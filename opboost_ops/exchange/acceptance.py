@@ -287,7 +287,7 @@ class Acceptance:
         # The label holder's keys are those that this party pins, whatever the plan says.
         keys = self._label_keys
         if sender != self._label_holder:
-            keys = self.federation.parties[sender].signed_ever
+            keys = self.federation.parties[sender].all_signing_keys
         return signed_manifest(files, sender, keys, self._revoked, federation, what)
 
     def _require_place(
@@ -328,7 +328,7 @@ class Acceptance:
             raise Rejected("wrong_federation", f"{what}: it plans another federation.")
         if federation.label_holder != self._label_holder:
             raise Rejected("wrong_party", f"{what}: it names another label holder.")
-        if key not in federation.parties[self._label_holder].signed_ever:
+        if key not in federation.parties[self._label_holder].all_signing_keys:
             raise Rejected(
                 "malformed", f"{what}: it names another key than the one that signed it."
             )

@@ -307,7 +307,7 @@ def declared_keys(federation: Federation, manifest: Manifest, what: str) -> tupl
         raise Rejected(
             "not_for_me", f"{what}: it is not encrypted to the declared key of its receiver."
         )
-    return federation.parties[manifest.party].signed_ever
+    return federation.parties[manifest.party].all_signing_keys
 
 
 def read_manifest(files: Mapping[str, bytes], what: str) -> Manifest:

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from opboost_ops.config.key_sources import in_a_file, text_of
+from opboost_ops.config.key_sources import is_file_entry, text_of
 from opboost_ops.errors import ArtifactError, ConfigError
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.tables.spill.files import private_folder
@@ -279,7 +279,7 @@ def read_key(path: Path, what: str, parse: Callable[[bytes], Key], remedy: str) 
     Raises:
         ConfigError: The file is missing, readable by others, or no such key.
     """
-    if not in_a_file(path):
+    if not is_file_entry(path):
         text = text_of(path, what.split(maxsplit=2)[2])
         with suppress(ValueError):
             return parse(base64.b64decode(text, validate=True))
@@ -312,7 +312,7 @@ def all_keys(path: Path, read: Callable[[Path], Key]) -> Iterator[Key]:
         ConfigError: One of them cannot be read, as soon as it is asked for.
     """
     yield read(path)
-    if in_a_file(path):
+    if is_file_entry(path):
         for former in sorted(path.parent.glob(f"{path.name}.until-*")):
             yield read(former)
         return

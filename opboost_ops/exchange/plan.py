@@ -6,7 +6,7 @@ from datetime import date
 from functools import lru_cache
 from typing import Any
 
-from opboost_ops.config.columns import differing
+from opboost_ops.config.columns import non_default
 from opboost_ops.config.documents import read_json
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import parse_federation
@@ -68,7 +68,7 @@ class Plan:
             "epoch": self.epoch,
             "day": self.day and self.day.isoformat(),
         }
-        declared = differing(self.federation)
+        declared = non_default(self.federation)
         # In training, some defaults depend on other entries.
         declared["training"] = self.federation.training.model_dump(mode="json")
         return {

@@ -202,6 +202,6 @@ def _require_stranger(
     spec = federation.parties.get(claimed)
     if spec is None:
         raise Rejected("unknown_party", f"{what}: it is signed in the name of no party.")
-    keys = spec.signed_ever if claimed != sender else ()
+    keys = spec.all_signing_keys if claimed != sender else ()
     if any(signed_by(key, raw, signature) for key in keys):
         raise Rejected("wrong_party", f"{what}: the signature is by {claimed}, not by {sender}.")

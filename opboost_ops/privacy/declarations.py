@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from opboost_ops.config.columns import Column, canonical, columns_of, differing
+from opboost_ops.config.columns import Column, canonical, columns_of, non_default
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy, Routed
 from opboost_ops.config.site import Site
@@ -133,7 +133,7 @@ def declarations(
         routed = rule.routed if rule is not None else None
         facts = {
             "column": raw,
-            "id": differing(identity),
+            "id": non_default(identity),
             "raw_id": policy.raw_column(identity.column, identity.column).strip(),
             "aggregate": {c: str(how) for c, how in aggregate.items()} if aggregate else None,
             "map": sorted({column.map_digest.hex() for column in mine}),

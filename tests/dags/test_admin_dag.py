@@ -115,7 +115,7 @@ def test_a_run_that_no_person_has_triggered_does_nothing(
     """Airflow gives it the name of whoever triggered the run of the task that started it."""
     stop = {"party": "bank", "act": "stop", "reason": "privacy"}
     for kind in ("operator_triggered", "asset_triggered", "backfill"):
-        with pytest.raises(AirflowFailException, match="only a person acts"):
+        with pytest.raises(AirflowFailException, match="only a person may request"):
             run(monkeypatch, "bank", stop, run_type=kind)
     with state_of(workspace, "bank") as state:
         assert state.audit.of("stopped", "act_refused") == []

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from opboost_ops import api
-from opboost_ops.config.loading import site_file, sites_known
+from opboost_ops.config.loading import site_file, use_sites
 from opboost_ops.errors import ConfigError, ContractError
 from tests import notebooks
 from tests.federation import Workspace
@@ -98,7 +98,7 @@ def test_a_failure_is_the_party_s_own_and_ends_the_run(tmp_path: Path) -> None:
 
 
 def test_a_thread_knows_no_site_but_those_it_was_given(tmp_path: Path) -> None:
-    with sites_known({"bank": tmp_path / "site.yaml"}):
+    with use_sites({"bank": tmp_path / "site.yaml"}):
         assert site_file("bank") == tmp_path / "site.yaml"
         with pytest.raises(ConfigError, match="OPBOOST_SITE_SHOP is not set"):
             site_file("shop")

@@ -1,5 +1,5 @@
-"""Faults of a federation file or policy whose entries each have the right form.
+"""Inconsistencies of a federation file or policy whose single entries are valid.
 
-`federation.federation_faults` finds those of a federation file; each other module finds those of
-one entry.
+`federation.federation_faults` finds those of a federation file; the other modules find those of
+single entries.
 """

@@ -1,8 +1,8 @@
-"""Faults of features whose entries each have the right form."""
+"""Inconsistencies of features."""
 
 from collections.abc import Iterator, Sequence
 
-from opboost_ops.config.columns import LONGEST, column_name
+from opboost_ops.config.columns import MAX_CATEGORY_NAME, column_name
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError, Fault
@@ -10,11 +10,11 @@ from opboost_ops.mechanisms import Designed, UnaryEncoding
 
 
 def feature_faults(where: str, feature: Feature) -> Iterator[Fault]:
-    """Faults of any feature: bounds, categories, unit, mapping, rest and fill.
+    """Yield faults of any feature: bounds, categories, unit, mapping, rest and fill.
 
     Args:
-        where: Its place.
-        feature: As parsed.
+        where: Place of the feature.
+        feature: The parsed feature.
     """
     categories, mapping = feature.categories or (), feature.mapping
     if feature.bounds is not None and feature.bounds[0] >= feature.bounds[1]:
@@ -66,12 +66,12 @@ def feature_faults(where: str, feature: Feature) -> Iterator[Fault]:
 
 
 def public_map_faults(where: str, feature: Feature, domain: Domain) -> Iterator[Fault]:
-    """Where a numeric or ordinal feature has no public map onto the domain.
+    """Yield faults that leave a numeric or ordinal feature without a public map to the domain.
 
     Args:
-        where: Its place.
-        feature: As parsed.
-        domain: The federation's.
+        where: Place of the feature.
+        feature: The parsed feature.
+        domain: The federation's domain.
     """
     if feature.type == "numeric" and feature.bounds is None:
         yield Fault(
@@ -89,11 +89,11 @@ def public_map_faults(where: str, feature: Feature, domain: Domain) -> Iterator[
 
 
 def category_faults(where: str, categories: Sequence[str]) -> Iterator[Fault]:
-    """Faults of categories of which each becomes a column.
+    """Yield faults of categories that each become a column.
 
     Args:
         where: Place of their feature.
-        categories: As declared.
+        categories: The declared categories.
     """
     if len(categories) < 2:
         yield Fault(
@@ -104,10 +104,10 @@ def category_faults(where: str, categories: Sequence[str]) -> Iterator[Fault]:
     names: dict[str, str] = {}
     for i, category in enumerate(categories):
         name = column_name("", category)[1:]
-        if not name or len(name) > LONGEST:
+        if not name or len(name) > MAX_CATEGORY_NAME:
             yield Fault(
                 f"{where}.categories.{i}",
-                f"becomes a column's name, which has 1 to {LONGEST} characters",
+                f"becomes a column's name, which has 1 to {MAX_CATEGORY_NAME} characters",
                 "map it to a shorter name by `mapping`",
             )
         elif names.setdefault(name, category) != category:
@@ -119,11 +119,11 @@ def category_faults(where: str, categories: Sequence[str]) -> Iterator[Fault]:
 
 
 def own_feature_faults(where: str, feature: Feature) -> Iterator[Fault]:
-    """Faults that only a feature of the label holder's can have.
+    """Yield faults that only the label holder's own features can have.
 
     Args:
-        where: Its place.
-        feature: As parsed.
+        where: Place of the feature.
+        feature: The parsed feature.
     """
     if feature.private_edges is not None:
         yield Fault(
@@ -140,12 +140,12 @@ def own_feature_faults(where: str, feature: Feature) -> Iterator[Fault]:
 
 
 def protected_feature_faults(where: str, feature: Feature, domain: Domain) -> Iterator[Fault]:
-    """Faults of a feature holder's feature: entries that it cannot have, or lacks.
+    """Yield faults of a feature holder's feature: missing and inapplicable entries.
 
     Args:
-        where: Its place.
-        feature: As parsed.
-        domain: The federation's.
+        where: Place of the feature.
+        feature: The parsed feature.
+        domain: The federation's domain.
     """
     mechanism, domain = feature.mechanism, feature.domain_in(domain)
     if feature.missing == "keep":

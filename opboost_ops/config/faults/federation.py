@@ -1,4 +1,4 @@
-"""Faults of a federation file, or of a policy, whose entries each have the right form."""
+"""Inconsistencies of a federation file or policy."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ from opboost_ops.config.terms import schedule_faults
 from opboost_ops.config.training import DPBoostTraining, scoring_faults
 from opboost_ops.errors import Fault
 
-#: Parties of horizontal learning. With two the sum gives the other one away; the most are what was
-#: tried.
-FEWEST, MOST = 3, 32
+#: Number of parties in horizontal learning. With two, the sum would disclose the other's value; the
+#: maximum is the largest number that was tested.
+MIN_PARTIES, MAX_PARTIES = 3, 32
 
 
 def alignment_faults(federation: Federation) -> Iterator[Fault]:
-    """Missing encryption keys, and choices of rows that do not fit the rest of the file."""
-    # Of one feature holder, each policy's require_encryption decides.
+    """Yield missing encryption keys, and choices of rows that conflict with other entries."""
+    # With one feature holder, each policy's require_encryption decides.
     for name in federation.feature_holders if federation.has_shares else ():
         if federation.parties[name].encryption_key is None:
             yield Fault(
@@ -44,14 +44,7 @@ def alignment_faults(federation: Federation) -> Iterator[Fault]:
 
 
 def federation_faults(federation: Federation) -> Iterator[Fault]:
-    """Everything that is wrong with a federation although each entry has its form.
-
-    Args:
-        federation: As parsed.
-
-    Yields:
-        One fault after the other.
-    """
+    """Yield all inconsistencies of a federation whose single entries are valid."""
     if federation.name == "all":
         yield Fault("name", "is the ledger's word for all federations", "choose another")
     horizontal, training = federation.learning == "horizontal", federation.training
@@ -79,7 +72,7 @@ def federation_faults(federation: Federation) -> Iterator[Fault]:
 
 
 def _features(federation: Federation) -> Iterator[tuple[str, str, Feature]]:
-    """Place, name and declaration of each feature, once."""
+    """Yield place, name and declaration of each feature once."""
     for party, spec in federation.parties.items():
         if spec.role == "passive":
             continue
@@ -180,11 +173,7 @@ def _key_faults(federation: Federation) -> Iterator[Fault]:
 
 
 def policy_faults(policy: Policy) -> Iterator[Fault]:
-    """All raw columns that have two names.
-
-    Args:
-        policy: As parsed.
-    """
+    """Yield raw columns that have two names."""
     columns: dict[str, list[str]] = defaultdict(list)
     for name, rule in policy.features.items():
         columns[rule.column or name].append(f"features.{name}")
@@ -202,20 +191,13 @@ def policy_faults(policy: Policy) -> Iterator[Fault]:
 
 
 def horizontal_faults(federation: Federation) -> Iterator[Fault]:
-    """Everything that is wrong with a federation of horizontal learning.
-
-    Args:
-        federation: As parsed.
-
-    Yields:
-        One fault after the other.
-    """
+    """Yield all inconsistencies of a horizontal federation."""
     count = len(federation.parties)
-    if not FEWEST <= count <= MOST:
+    if not MIN_PARTIES <= count <= MAX_PARTIES:
         yield Fault(
             "parties",
-            f"are {count}, and secure aggregation takes {FEWEST} to {MOST}",
-            "of two, each would learn the other's sums",
+            f"are {count}, and secure aggregation takes {MIN_PARTIES} to {MAX_PARTIES}",
+            "with two, each would learn the other's sums",
         )
     active = [name for name, party in federation.parties.items() if party.role == "active"]
     if len(active) != 1:
@@ -230,7 +212,7 @@ def horizontal_faults(federation: Federation) -> Iterator[Fault]:
             )
         for key in ("label", "features") if party.role == "passive" and active else ():
             own = getattr(party, key)
-            # A plan has them at each party, too.
+            # A plan repeats them at each party.
             if own and own != getattr(federation.parties[active[0]], key):
                 yield Fault(f"{where}.{key}", "is declared once for all parties",
                             f"move it to {active[0]}, the active party")  # fmt: skip
@@ -239,14 +221,14 @@ def horizontal_faults(federation: Federation) -> Iterator[Fault]:
         yield Fault(
             "alignment",
             "is only for vertical learning",
-            "the parties have other people: leave it out",
+            "the parties have different people: leave it out",
         )
     if federation.training.trainer == "federboost":
         yield from sum_faults(federation)
     scoring = federation.scoring
     if ("mode" in scoring.model_fields_set and scoring.mode != "local") or scoring.evaluate:
         yield Fault("scoring", "has a mode other than local",
-                    "in horizontal learning every party scores its own rows at home")  # fmt: skip
+                    "in horizontal learning every party scores its own rows locally")  # fmt: skip
     if len(active) == 1:
         yield from _label_faults(federation, f"parties.{active[0]}.label")
         yield from _feature_faults(federation, f"parties.{active[0]}.features")
@@ -288,7 +270,7 @@ def _feature_faults(federation: Federation, inside: str) -> Iterator[Fault]:
             )
         if feature.mechanism is not None:
             yield Fault(
-                f"{where}.mechanism", "is not for horizontal learning: no cell leaves", "remove it"
+                f"{where}.mechanism", "is not for horizontal learning: no cell is sent", "remove it"
             )
         yield from own_feature_faults(where, feature)
         if feature.type == "nominal":
@@ -296,8 +278,8 @@ def _feature_faults(federation: Federation, inside: str) -> Iterator[Fault]:
             if feature.missing == "keep":
                 yield Fault(
                     f"{where}.missing",
-                    "is keep, and a category's bits have no room for it",
-                    "declare a category of its own, and fill with that",
+                    "is keep, which the bits of a category cannot represent",
+                    "declare a separate category, and fill with it",
                 )
         else:
             yield from public_map_faults(where, feature, federation.domain.to_domain())

@@ -1,11 +1,11 @@
-"""Faults of how a booster is to be trained, a private one too: parameters, objective, tuning."""
+"""Inconsistencies of ``training``: parameters, objective, tuning, and differential privacy."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from opboost_ops.config.faults.features import public_map_faults
 from opboost_ops.config.federation import Federation, Label
-from opboost_ops.config.parameters import ALLOWED, MONOTONE, instead
+from opboost_ops.config.parameters import ALLOWED, MONOTONE, parameter_fault
 from opboost_ops.config.training import (
     BoosterTraining,
     FederBoostTraining,
@@ -15,14 +15,14 @@ from opboost_ops.config.training import (
 )
 from opboost_ops.errors import Fault
 
-#: Which objectives go with which task; the first is the task's own.
+#: Objectives of each task; the first is the default.
 OBJECTIVES: Mapping[str, tuple[str, ...]] = {
     "binary": ("binary",),
     "multiclass": ("multiclass",),
     "regression": ("l2", "l1", "huber", "quantile", "poisson", "tweedie"),
 }
 
-#: Objectives to which a parameter of its own belongs, by trainer.
+#: Parameters that apply to certain objectives only, by trainer.
 _OF_OBJECTIVE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "lightgbm": {
         "alpha": ("huber", "quantile"),
@@ -39,38 +39,36 @@ _OF_OBJECTIVE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
 }
 
-#: Whose leaves are medians or quantiles, put in after a tree has grown: that heeds no direction.
-_RENEWED = ("l1", "quantile")
+#: Objectives whose leaves are set to medians or quantiles after a tree has grown, and which
+#: therefore ignore monotone constraints.
+_LEAF_RENEWING = ("l1", "quantile")
 
-#: Up to here 32-bit floats hold every midpoint of two integers, also of as many ranks.
-_XGBOOST_FARTHEST = 2**22
+#: Largest absolute domain value up to which 32-bit floats represent every midpoint of two integers.
+_XGBOOST_MAX_ABSOLUTE = 2**22
 
-#: Greatest learning rate of private sums: ten trees of a round take their steps together.
-_STEEPEST = 0.2
+#: Maximum learning rate with private sums, in which the ten trees of a round add up their steps.
+_MAX_LEARNING_RATE = 0.2
 
-#: Every edge between two values is a candidate split of every feature.
-_WIDEST = 4096
+#: Maximum domain size with DPBoost, for which every edge is a candidate split of every feature.
+_DPBOOST_MAX_VALUES = 4096
 
 
 def objective_of(training: BoosterTraining, task: str) -> str:
-    """The objective that the booster minimises.
+    """Return the objective that the booster minimises.
 
     Args:
-        training: As declared.
-        task: The label's.
+        training: The declared entry.
+        task: Task of the label.
     """
     return training.objective or OBJECTIVES[task][0]
 
 
 def training_faults(federation: Federation, label: Label | None) -> Iterator[Fault]:
-    """Faults of parameters, objective, weights, denoising, early stopping and tuning.
+    """Yield faults of parameters, objective, weights, denoising, early stopping and tuning.
 
     Args:
-        federation: As parsed.
-        label: What is learnt; None where no label is declared.
-
-    Yields:
-        One fault after the other.
+        federation: The parsed federation file.
+        label: The label; None if not declared.
     """
     training = federation.training
     if not isinstance(training, LightGBMTraining | XGBoostTraining):
@@ -90,7 +88,7 @@ def _objective_faults(training: BoosterTraining, label: Label) -> Iterator[Fault
         yield Fault(
             "training.objective",
             f"is {training.objective}, and the label's task is {label.task}",
-            f"for it there are {', '.join(OBJECTIVES[label.task])}",
+            f"choose one of {', '.join(OBJECTIVES[label.task])}",
         )
 
 
@@ -116,8 +114,8 @@ def _parameter_faults(
         if name == MONOTONE:
             continue
         if name not in allowed:
-            yield Fault(where, *instead(training.trainer, name))
-        elif problem := allowed[name].refuses(value):
+            yield Fault(where, *parameter_fault(training.trainer, name))
+        elif problem := allowed[name].problem_of(value):
             yield Fault(where, problem)
         elif label is not None:
             objective = objective_of(training, label.task)
@@ -125,7 +123,7 @@ def _parameter_faults(
             if belongs is not None and objective not in belongs:
                 yield Fault(
                     where,
-                    f"is for objective {' or '.join(belongs)}, and this one is {objective}",
+                    f"is for objective {' or '.join(belongs)}, and the objective is {objective}",
                     "leave it out",
                 )
             elif name == "alpha" and objective == "quantile" and not value < 1:
@@ -155,9 +153,7 @@ def _lightgbm_faults(training: BoosterTraining, parameters: Mapping[str, Any]) -
             "declare bagging_freq: 1 beside it",
         )
     if parameters.get("is_unbalance") and "scale_pos_weight" in parameters:
-        yield Fault(
-            f"{where}is_unbalance", "and scale_pos_weight say the same thing twice", "keep one"
-        )
+        yield Fault(f"{where}is_unbalance", "and scale_pos_weight have the same effect", "keep one")
     if parameters.get("path_smooth") and parameters.get("min_data_in_leaf", 2) == 1:
         yield Fault(f"{where}path_smooth", "needs min_data_in_leaf of 2 or more")
     if "monotone_constraints_method" in parameters and MONOTONE not in parameters:
@@ -181,11 +177,11 @@ def _monotone_faults(
         )
         return
     if label is not None and label.task == "multiclass":
-        yield Fault(where, "has no meaning with a score for each class", "leave it out")
-    if label is not None and objective_of(training, label.task) in _RENEWED:
+        yield Fault(where, "has no meaning with a score per class", "leave it out")
+    if label is not None and objective_of(training, label.task) in _LEAF_RENEWING:
         yield Fault(
             where,
-            f"is not kept by objective {training.objective}, whose leaves are put in afterwards",
+            f"is ignored by objective {training.objective}, which sets leaves after growing a tree",
             "declare another objective, or leave it out",
         )
     features = {
@@ -214,7 +210,7 @@ def _search_faults(
         if key != "denoise" and federation.denoising == "joint":
             yield Fault(
                 where,
-                "judges rows that no tree learnt from, and joint draws make several of each row",
+                "needs rows that no tree learnt from, and joint denoising repeats each",
                 "declare denoise: none",
             )
         if key == "denoise" and federation.scoring.mode == "desensitised":
@@ -227,11 +223,11 @@ def _search_faults(
 
 def _xgboost_faults(federation: Federation) -> Iterator[Fault]:
     for place, domain in federation.domains.items():
-        if max(-domain.lower, domain.upper) > _XGBOOST_FARTHEST:
+        if max(-domain.lower, domain.upper) > _XGBOOST_MAX_ABSOLUTE:
             yield Fault(
                 place,
-                f"exceeds {_XGBOOST_FARTHEST:,}, beyond which XGBoost's 32-bit thresholds are too "
-                "coarse",
+                f"exceeds {_XGBOOST_MAX_ABSOLUTE:,}, beyond which XGBoost's 32-bit thresholds are "
+                "too coarse",
                 "declare a smaller domain, or trainer: lightgbm",
             )
     for name, party in federation.parties.items():
@@ -244,11 +240,11 @@ def _xgboost_faults(federation: Federation) -> Iterator[Fault]:
                 )
 
 
-def honest_of(federation: Federation) -> int:
-    """Of how many parties the noise of a sum is counted: h = n - kappa.
+def honest_parties(federation: Federation) -> int:
+    """Return the number of parties whose noise counts in a sum: h = n - kappa.
 
     Args:
-        federation: With noisy sums.
+        federation: A federation with noisy sums.
     """
     private = sum_privacy_of(federation)
     assert private is not None
@@ -256,57 +252,39 @@ def honest_of(federation: Federation) -> int:
 
 
 def sum_faults(federation: Federation) -> Iterator[Fault]:
-    """Faults of ``training.private`` in horizontal learning.
-
-    Args:
-        federation: As parsed.
-
-    Yields:
-        One fault after the other.
-    """
+    """Yield faults of ``training.private`` in horizontal learning."""
     private, where = sum_privacy_of(federation), "training.private"
     if private is None:
         return
-    if honest_of(federation) < 1:
+    if honest_parties(federation) < 1:
         yield Fault(
             f"{where}.colluding",
             f"leaves no honest party among {len(federation.parties)}",
             "declare fewer",
         )
     rate = federation.training.learning_rate
-    if rate > _STEEPEST:
+    if rate > _MAX_LEARNING_RATE:
         yield Fault("training.learning_rate",
                     f"is {rate:g}, but private trees take ten steps at once",
-                    f"declare at most {_STEEPEST:g}, or remove it")  # fmt: skip
+                    f"declare at most {_MAX_LEARNING_RATE:g}, or remove it")  # fmt: skip
     if federation.label is not None and federation.label.task == "multiclass":
         yield Fault("label.task", "is multiclass, and private sums learn two classes or a number",
                     "declare training.private: none, or another label")  # fmt: skip
 
 
 def sum_privacy_of(federation: Federation) -> SumPrivacy | None:
-    """The noise settings of horizontal learning's sums; None where the sums are exact.
-
-    Args:
-        federation: As declared.
-    """
+    """Return the noise settings of horizontal learning's sums; None for exact sums."""
     training = federation.training
     return training.private if isinstance(training, FederBoostTraining) else None
 
 
 def dpboost_faults(federation: Federation) -> Iterator[Fault]:
-    """Everything for which candidate splits or labels would have to be read off the data.
-
-    Args:
-        federation: As parsed.
-
-    Yields:
-        One fault after the other.
-    """
+    """Yield declarations that would require reading candidate splits or labels off the data."""
     for place, declared_domain in federation.domains.items():
-        if declared_domain.size > _WIDEST:
+        if declared_domain.size > _DPBOOST_MAX_VALUES:
             yield Fault(
                 place,
-                f"has more than {_WIDEST:,} values, each a candidate split for dpboost",
+                f"has more than {_DPBOOST_MAX_VALUES:,} values, each a candidate split for dpboost",
                 "declare a smaller one",
             )
     domain = federation.domain.to_domain()

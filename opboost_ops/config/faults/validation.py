@@ -1,4 +1,4 @@
-"""Faults that pydantic finds in a file, with a place and a suggestion."""
+"""Converts pydantic's validation errors to faults with a place and a suggestion."""
 
 import difflib
 import re
@@ -8,48 +8,48 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.parameters import not_of_trainer
+from opboost_ops.config.parameters import training_key_fault
 from opboost_ops.errors import Fault
 
-#: From so many on.
-_FEWEST = 4
+#: Number of similar faults from which they are merged.
+_MERGE_FROM = 4
 
-#: What `opboost bounds` fills in.
-_FILLED = ("bounds", "categories", "missing.fill")
+#: Entries that `opboost bounds` fills in.
+_FROM_BOUNDS = ("bounds", "categories", "missing.fill")
 
-_INSIDE = ".features."
+_FEATURES = ".features."
 
 
-def grouped(faults: Iterable[Fault]) -> list[Fault]:
-    """The faults in their order, those that differ in nothing but the feature in one.
+def merge_similar(faults: Iterable[Fault]) -> list[Fault]:
+    """Merge faults that differ only in the feature; the order is kept.
 
     Args:
-        faults: All of a file.
+        faults: All faults of a file.
 
         >>> faults = [Fault(f"parties.b.features.x{i}.bounds", "is required") for i in range(9)]
-        >>> [fault.where for fault in grouped(faults)]
+        >>> [fault.where for fault in merge_similar(faults)]
         ['parties.b.features.*.bounds']
     """
     groups: dict[tuple[str, str, str, str], list[tuple[str, Fault]]] = {}
     for fault in faults:
-        before, inside, after = fault.where.partition(_INSIDE)
+        before, inside, after = fault.where.partition(_FEATURES)
         feature, _, key = after.partition(".")
-        alone = not inside or not key
-        group = (fault.where if alone else before, key, fault.problem, fault.suggestion)
+        unmergeable = not inside or not key
+        group = (fault.where if unmergeable else before, key, fault.problem, fault.suggestion)
         groups.setdefault(group, []).append((feature, fault))
     merged: list[Fault] = []
     for (before, key, problem, suggestion), members in groups.items():
-        if len(members) < _FEWEST:
+        if len(members) < _MERGE_FROM:
             merged += [fault for _, fault in members]
             continue
         remedy = [suggestion] if suggestion else []
-        if key in _FILLED:
+        if key in _FROM_BOUNDS:
             remedy.append("fill in bounds.csv, which `opboost init` writes, then `opboost bounds`")
         names = ", ".join(feature for feature, _ in members)
         merged.append(
             Fault(
-                f"{before}{_INSIDE}*.{key}",
-                f"{problem}; so it is with {len(members)} features: {names}",
+                f"{before}{_FEATURES}*.{key}",
+                f"{problem}; the same applies to {len(members)} features: {names}",
                 "; ".join(remedy),
             )
         )
@@ -57,16 +57,16 @@ def grouped(faults: Iterable[Fault]) -> list[Fault]:
 
 
 def entry_faults(model: type[BaseModel], data: Any, errors: Sequence[Any]) -> list[Fault]:
-    """One fault a place: of what might stand there, each has its own words for what does.
+    """Return one fault per place, since each member of a union reports its own error there.
 
     Args:
-        model: What the file is to be.
-        data: What it holds.
-        errors: Pydantic's.
+        model: Model of the file.
+        data: Content of the file.
+        errors: Pydantic's errors.
     """
     faults: dict[tuple[str, bool], Fault] = {}
     for error in errors:
-        # A mapping where a word may stand, too: what is wrong inside it is named.
+        # A mapping in place of a word: errors inside the mapping are more specific.
         if (
             error["type"] == "literal_error"
             and isinstance(error["input"], dict)
@@ -79,12 +79,12 @@ def entry_faults(model: type[BaseModel], data: Any, errors: Sequence[Any]) -> li
     return list(faults.values())
 
 
-def steps_to(data: Any, error: Any) -> Iterator[Any]:
-    """Where an error is: pydantic's places name union members too; only what is there is kept.
+def location_in(data: Any, error: Any) -> Iterator[Any]:
+    """Yield an error's path in the file, without the union members that pydantic's path contains.
 
     Args:
-        data: What the file holds.
-        error: Pydantic's.
+        data: Content of the file.
+        error: Pydantic's error.
     """
     inside = data
     last = len(error["loc"]) - 1
@@ -99,7 +99,7 @@ def steps_to(data: Any, error: Any) -> Iterator[Any]:
 
 
 def _fault(model: type[BaseModel], data: Any, error: Any) -> Fault:
-    where = [str(step) for step in steps_to(data, error)]
+    where = [str(step) for step in location_in(data, error)]
     problem = error["msg"].removeprefix("Value error, ")
     suggestion = ""
     if error["type"] == "extra_forbidden":
@@ -107,7 +107,7 @@ def _fault(model: type[BaseModel], data: Any, error: Any) -> Fault:
         keys = _known_keys(model, error["loc"][:-1])
         if model is Federation and len(where) == 2 and where[0] == "training":
             trainer = str(error["loc"][1])
-            return Fault(".".join(where), *not_of_trainer(trainer, where[1], keys))
+            return Fault(".".join(where), *training_key_fault(trainer, where[1], keys))
         near = difflib.get_close_matches(str(error["loc"][-1]), keys, n=1)
         suggestion = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(keys)}"
     elif error["type"] == "missing":
@@ -123,7 +123,7 @@ def _fault(model: type[BaseModel], data: Any, error: Any) -> Fault:
         where.append("trainer" if what == "trainer" else "name")
         problem = "is required"
         if error["type"] == "union_tag_invalid":
-            problem = f"names no {what}"
+            problem = f"is not the name of a {what}"
             suggestion = _closest(error["ctx"]["tag"], error["ctx"]["expected_tags"])
     return Fault(".".join(where), problem, suggestion)
 
@@ -137,7 +137,7 @@ _NEEDS = {
 
 
 def _of_type(kind: str, value: Any) -> tuple[str, str]:
-    """The problem of a value of the wrong type, and what to write; neither shows the value."""
+    """Return problem and suggestion for a value of the wrong type, without showing the value."""
     named = {bool: "true or false", int: "a number", float: "a number", str: "a text"}
     named |= {dict: "a mapping", list: "a list", type(None): "empty"}
     what, needed = named.get(type(value), "a date"), _NEEDS[kind]
@@ -148,7 +148,7 @@ def _of_type(kind: str, value: Any) -> tuple[str, str]:
         return problem, "in YAML such a number has a point and a sign: 1.0e-6"
     if isinstance(value, str):
         return problem, "write it without quotes"
-    # YAML takes yes, no, on, off, 12 and 2020-01-01 without quotes for something else.
+    # YAML parses yes, no, on, off, 12 and 2020-01-01 without quotes as other types.
     quoted = kind == "string_type" and not isinstance(value, dict | list | None)
     return problem, "put it in quotes" if quoted else ""
 

@@ -237,7 +237,10 @@ class Conversation:
         looked_at = (sender, files.get(MANIFEST, b""), files.get(SIGNATURE, b""))
         if looked_at not in self._verified:
             # With the key that is pinned come those that the plan says it has replaced.
-            pinned, declared = self._pinned[sender], self.federation.parties[sender].signed_ever
+            pinned, declared = (
+                self._pinned[sender],
+                self.federation.parties[sender].all_signing_keys,
+            )
             keys = declared if pinned in declared else (pinned,)
             signed = signed_manifest(files, sender, keys, frozenset(), None, what)
             self._verified[looked_at] = signed

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from opboost_ops.config.faults.federation import FEWEST, MOST
+from opboost_ops.config.faults.federation import MAX_PARTIES, MIN_PARTIES
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.mechanisms.noise import Words
@@ -146,10 +146,11 @@ def require_parties(count: int) -> None:
     Raises:
         ConfigError: There are too few or too many parties.
     """
-    if not FEWEST <= count <= MOST:
+    if not MIN_PARTIES <= count <= MAX_PARTIES:
         raise ConfigError(
             f"Secure aggregation among {count} parties is not possible.",
-            f"It takes {FEWEST} to {MOST}: of two, each learns the other's vector from the sum.",
+            f"It takes {MIN_PARTIES} to {MAX_PARTIES}: with two, each would learn the other's "
+            "vector from the sum.",
         )
 
 

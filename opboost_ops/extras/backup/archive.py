@@ -19,7 +19,7 @@ from typing import IO, Annotated
 import pyrage
 from pydantic import Field, NonNegativeInt, ValidationError
 
-from opboost_ops.config.schema import MOVING, Name, Record
+from opboost_ops.config.schema import CONTROL_CHARACTERS, Name, Record
 from opboost_ops.errors import ArtifactError, ConfigError
 from opboost_ops.exchange.manifest import Digest, KeyName
 from opboost_ops.mechanisms import noise
@@ -39,7 +39,7 @@ _BLOCK = 1 << 20
 Progress = Callable[[int, int], None]
 
 #: Text that a terminal may show.
-Plain = Annotated[str, Field(pattern=rf"^[^\t\n\r\x85{MOVING}]*$")]
+Plain = Annotated[str, Field(pattern=rf"^[^\t\n\r\x85{CONTROL_CHARACTERS}]*$")]
 
 
 class Contents(Record):

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from opboost_ops.config.agreement import MOST_STEP, MOST_WHOLE, STANDARD
+from opboost_ops.config.agreement import MAX_STEP_LOSS, MAX_WHOLE_LOSS, STANDARD
 from opboost_ops.config.feature import canonical
 from opboost_ops.config.federation import LearningTask
 from opboost_ops.config.schema import FEATURE_NAME
@@ -159,7 +159,7 @@ def mechanism_of_few(values: int) -> dict[str, Any]:
     Args:
         values: How many.
     """
-    epsilon = min(MOST_STEP, MOST_WHOLE / (values - 1))
+    epsilon = min(MAX_STEP_LOSS, MAX_WHOLE_LOSS / (values - 1))
     return {"name": "geometric", "epsilon": math.floor(epsilon * 10_000) / 10_000}
 
 

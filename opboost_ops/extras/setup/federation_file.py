@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-from opboost_ops.config.agreement import read_tables
+from opboost_ops.config.agreement import inline_tables
 from opboost_ops.config.documents import read_yaml
 from opboost_ops.config.federation import Federation, Offer
 from opboost_ops.config.loading import load_federation, load_offer, load_party, load_site
@@ -281,7 +281,7 @@ def _of_offer(path: Path) -> Federation:
         "encryption_key": offer.encryption_key,
         "features": read_yaml(path)["features"],
     }
-    read_tables({"parties": {offer.party: party}}, path.parent)
+    inline_tables({"parties": {offer.party: party}}, path.parent)
     return Federation.model_validate(
         {
             "version": 1,

@@ -11,7 +11,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.key_sources import in_a_file
+from opboost_ops.config.key_sources import is_file_entry
 from opboost_ops.config.loading import POLICY, load_policy, load_site
 from opboost_ops.config.public_keys import KeyUse, fingerprint
 from opboost_ops.config.schema import Name, PublicKey
@@ -75,7 +75,7 @@ def show_keys(folder: Path) -> dict[str, str | list[str]]:
         shown["party"] = site.party
     encryption = None
     shown |= {"signing_key": signing}
-    if site.encryption_key.exists() or not in_a_file(site.encryption_key):
+    if site.encryption_key.exists() or not is_file_entry(site.encryption_key):
         keys = all_keys(site.encryption_key, PrivateKey.from_file)
         encryption, *opening = (key.public for key in keys)
         former += opening
@@ -115,7 +115,7 @@ def renew_key(folder: Path, use: KeyUse, today: date, until: date | None) -> Ite
     site = load_site(folder / "site.yaml")
     signs = use == "signing"
     path = site.signing_key if signs else site.encryption_key
-    if not in_a_file(path):
+    if not is_file_entry(path):
         raise ConfigError(
             f"The {use} key of {site.party} is not in a file but in {path}.",
             f"Nothing was made. Make one elsewhere, and keep the old one as {path}_FORMER.",

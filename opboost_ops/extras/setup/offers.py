@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from opboost_ops.config.agreement import STANDARD_EDGES, read_tables
+from opboost_ops.config.agreement import STANDARD_EDGES, inline_tables
 from opboost_ops.config.documents import read_yaml
 from opboost_ops.config.federation import LearningTask
 from opboost_ops.config.loading import POLICY, load_policy
@@ -196,7 +196,7 @@ def _policy(
     """
     rules: dict[str, Any] = {}
     features = copy.deepcopy(draft.features)
-    read_tables({"parties": {party: {"features": features}}}, Path())
+    inline_tables({"parties": {party: {"features": features}}}, Path())
     for name, feature in features.items():
         rule: dict[str, Any] = {}
         if name in draft.columns:

@@ -1,7 +1,7 @@
 """The settings of horizontal learning as a federation declares them, and what its sums disclose."""
 
 from opboost_ops.config.columns import shared_columns
-from opboost_ops.config.faults.training import honest_of, sum_privacy_of
+from opboost_ops.config.faults.training import honest_parties, sum_privacy_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.training import FederBoostTraining
 from opboost_ops.learning.federboost.federboost import Settings
@@ -38,7 +38,7 @@ def private_of(federation: Federation) -> Private | None:
     declared = sum_privacy_of(federation)
     if declared is None:
         return None
-    return Private(declared.epsilon, declared.delta, honest_of(federation))
+    return Private(declared.epsilon, declared.delta, honest_parties(federation))
 
 
 def growth_of(federation: Federation) -> Growth:

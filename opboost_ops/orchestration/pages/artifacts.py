@@ -154,7 +154,7 @@ def _declared_federation(
     document = opened(manifest, files, None, what).document
     declared = parse_federation(document.get("federation"), what)
     spec = declared.parties.get(place.about)
-    if spec is None or key not in spec.signed_ever or declared.label_holder != place.about:
+    if spec is None or key not in spec.all_signing_keys or declared.label_holder != place.about:
         raise Rejected("malformed", f"{what}: it plans another party's run.")
     return declared
 

@@ -175,7 +175,7 @@ def key_faults(federation: Federation, party: str, site: Site) -> list[Fault]:
     good = spec.signing(today)
     try:
         own_keys = [signer.public for signer in all_keys(site.signing_key, Signer.from_file)]
-        if not set(own_keys) & set(spec.signed_ever):
+        if not set(own_keys) & set(spec.all_signing_keys):
             faults.append(
                 Fault(
                     f"parties.{party}.signing_key",
@@ -184,7 +184,7 @@ def key_faults(federation: Federation, party: str, site: Site) -> list[Fault]:
                 )
             )
         elif not set(own_keys) & set(good):
-            key = next(key for key in own_keys if key in spec.signed_ever)
+            key = next(key for key in own_keys if key in spec.all_signing_keys)
             why = spec.fault_on(key, today)
             faults.append(
                 Fault(

@@ -17,7 +17,7 @@ from datetime import date
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
-from opboost_ops.config.public_keys import LONGEST_OVERLAP, FormerKey, PublicKeys
+from opboost_ops.config.public_keys import MAX_OVERLAP_DAYS, FormerKey, PublicKeys
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.exchange.encryption import all_keys, key_name
@@ -83,7 +83,7 @@ def replaced(agreements: Agreements, federation: str, party: str, pinned: str) -
     # one.
     earlier = {keys[party].signing_key for keys in map(keys_in, agreed) if party in keys}
     believed = earlier - {pinned, *revoked(agreements, federation)}
-    return tuple(key for key in spec.signed_ever if key in believed)
+    return tuple(key for key in spec.all_signing_keys if key in believed)
 
 
 def for_run(policy: Policy, agreements: Agreements, federation: Federation) -> Policy:
@@ -121,7 +121,7 @@ def signed_as(site: Site, federation: str, party: str, pinned: str | None) -> tu
     with suppress(ConfigError):
         for agreement in agreements_of(site).of(federation):
             spec = keys_in(agreement).get(party)
-            keys += spec.signed_ever if spec else ()
+            keys += spec.all_signing_keys if spec else ()
     return tuple(dict.fromkeys(keys))
 
 
@@ -202,11 +202,11 @@ def require_honest(agreements: Agreements, federation: Federation, today: date) 
                 "with `opboost keys renew`.",
             )
         for former in spec.former_keys:
-            if (former.until - today).days > LONGEST_OVERLAP:
+            if (former.until - today).days > MAX_OVERLAP_DAYS:
                 raise ConfigError(
                     f"{where}: key {key_name(former.key)} was replaced, and would be valid until "
                     f"{former.until}.",
-                    f"Nothing was agreed to. An overlap lasts at most {LONGEST_OVERLAP} days.",
+                    f"Nothing was agreed to. An overlap lasts at most {MAX_OVERLAP_DAYS} days.",
                 )
             earlier = [keys[name] for keys in before if name in keys]
             if (

@@ -288,7 +288,7 @@ def signer_of(site: Site, federation: Federation, party: str, day: date, home: H
             if len(good) > 1:
                 home.write_json(_SIGNED_BY, signer.public)
             return signer
-        if signer.public in spec.signed_ever:
+        if signer.public in spec.all_signing_keys:
             late = late or spec.fault_on(signer.public, day)
     if late:
         raise ConfigError(

@@ -6,7 +6,7 @@ from shlex import quote
 from typing import Any
 
 from opboost_ops.config.federation import Federation, Purpose
-from opboost_ops.config.loading import load_federation, load_site, site_of, sites_known
+from opboost_ops.config.loading import load_federation, load_site, site_of, use_sites
 from opboost_ops.errors import BudgetError, ConfigError, Fault, OpBoostError, PolicyError
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.store.store import open_store
@@ -70,7 +70,7 @@ def require_ready_parties(
         with_form(federation, form)
     errors: list[OpBoostError] = []
     refused: list[OpBoostError] = []
-    with sites_known(site_files(file, federation)):
+    with use_sites(site_files(file, federation)):
         owner, plan = resolved(file, run, form, purpose, errors)
         if isinstance(plan, str):
             return  # The party that opens the run says so.

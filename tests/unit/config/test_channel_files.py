@@ -87,11 +87,11 @@ def test_a_federation_trains_with_one(fresh: Workspace) -> None:
     ("name", "content", "said"),
     [
         ("near.json", None, "is missing"),
-        ("../near.json", None, "names a file elsewhere"),
+        ("../near.json", None, "names a file in another folder"),
         ("near.json", "{", "is not a JSON file"),
-        ("near.json", "[]", "is not a designed channel that"),
-        ("near.json", '{"designed_channel": 2}', "is not a designed channel that"),
-        ("near.json", '{"designed_channel": 1, "lower": 1}', "are not as written"),
+        ("near.json", "[]", "is not a designed channel in"),
+        ("near.json", '{"designed_channel": 2}', "is not a designed channel in"),
+        ("near.json", '{"designed_channel": 1, "lower": 1}', "counts were changed"),
         ("near.json", " " * (2 << 20), "is larger than"),
     ],
 )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from opboost_ops.config.agreement import computed
-from opboost_ops.config.columns import Column, columns_of, differing
+from opboost_ops.config.columns import Column, columns_of, non_default
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.domain import Domain
@@ -79,7 +79,7 @@ def test_a_column_has_as_many_values_as_it_declares() -> None:
     }
     plan = Plan(
         Artifact("credit/run/plan/lender", Path()),
-        {"federation": differing(found), "purpose": "train"},
+        {"federation": non_default(found), "purpose": "train"},
     )
     assert {column.name: column.channel_digest for column in plan.columns("bank")} == {
         name.removeprefix("bank."): digests["channel"] for name, digests in computed(found).items()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from opboost_ops.config.loading import parse_federation
-from opboost_ops.config.parameters import ALLOWED, ELSEWHERE, instead
+from opboost_ops.config.parameters import ALLOWED, ELSEWHERE, parameter_fault
 from opboost_ops.errors import ConfigError
 from tests.unit.config.test_agreement import data
 from tests.unit.config.test_horizontal_file import good
@@ -101,7 +101,7 @@ def test_no_key_is_offered_that_does_not_apply(trainer: str) -> None:
 def test_what_is_said_of_other_names_is_allowed() -> None:
     for trainer, allowed in ALLOWED.items():
         for name in ("min_child_samples", "reg_lambda", "reg_alpha", "max_leaf_nodes"):
-            remedy = instead(trainer, name)[1]
+            remedy = parameter_fault(trainer, name)[1]
             word = remedy.removeprefix("write ")
             assert word in allowed or remedy.startswith(("there are", "did you mean"))
         assert not set(ELSEWHERE) & set(allowed)
@@ -111,7 +111,7 @@ def test_what_is_said_of_other_names_is_allowed() -> None:
     ("training", "task", "line"),
     [
         ({"objective": "l1"}, "binary", "is l1, and the label's task is binary"),
-        ({"objective": "binary"}, "regression", "for it there are l2, l1, huber"),
+        ({"objective": "binary"}, "regression", "choose one of l2, l1, huber"),
         ({"objective": "quantile"}, "regression", "alpha: is required of objective quantile"),
         (
             {"objective": "quantile", "parameters": {"alpha": 1.5}},
@@ -121,12 +121,12 @@ def test_what_is_said_of_other_names_is_allowed() -> None:
         (
             {"objective": "l1", "parameters": {"monotone_constraints": {"bank.income": 1}}},
             "regression",
-            "is not kept by objective l1",
+            "is ignored by objective l1",
         ),
         (
             {"parameters": {"monotone_constraints": {"bank.income": 1}}},
             "multiclass",
-            "a score for each class",
+            "a score per class",
         ),
         ({"weight_column": "y"}, "binary", "training.weight_column: is the label"),
         ({"weight_column": "id"}, "binary", "training.weight_column: is the ID column"),

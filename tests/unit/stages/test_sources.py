@@ -214,7 +214,7 @@ def test_no_message_shows_a_password(tmp_path: Path, at: str, error: type[Except
         ({"at": "sqlite:///x.db"}, "query is required"),
         ({"at": "x.csv", "query": "SELECT 1"}, "only for a database"),
         ({"at": "x.csv", "decimal": ",", "thousands": ","}, "same sign"),
-        ({"at": "x.csv", "dates": "dd.mm.yyyy"}, "names no day"),
+        ({"at": "x.csv", "dates": "dd.mm.yyyy"}, "must name day"),
         ({"at": "x.csv", "encoding": "klingon"}, "is not known"),
         ({"at": "x.csv", "separator": '"'}, "a quote or the end"),
         ({"at": "days/**/x.csv"}, "of one depth"),
