@@ -184,7 +184,8 @@ def act(party: str, federation: str) -> dict[str, Any]:
         # A cleared run acts in the name of the person who triggered it, so old requests expire.
         if datetime.now(UTC) - dag_run.run_after > LATE:
             raise ConfigError(
-                f"Run {dag_run.run_id} was triggered more than an hour ago, and its request has expired.",
+                f"Run {dag_run.run_id} was triggered more than an hour ago; its request has "
+                "expired.",
                 "Trigger a new run.",
             )
         # The run id may be chosen by anyone who triggers a run: never take another run's.
