@@ -107,21 +107,13 @@ class Disclosure:
         words: What it is; empty where a federation's runs tell nothing.
         by: The step's summary, whether it and later steps fail, or messages of rounds.
         topic: Of the messages, where there are several.
-        receiver: In words; ``label_holder`` is that party, to which only the others tell it.
+        to: Its receiver; the label holder tells itself nothing.
     """
 
     words: Words
     by: Literal["summary", "failure", "messages"] = "summary"
     topic: str = ""
-    receiver: str = EVERYBODY
-
-    def receiver_in(self, federation: Federation) -> str:
-        """Whom it is told, by name.
-
-        Args:
-            federation: As declared.
-        """
-        return federation.label_holder if self.receiver == "label_holder" else self.receiver
+    to: Literal["everybody", "parties", "label_holder"] = "everybody"
 
 
 @dataclass(frozen=True)
@@ -171,20 +163,24 @@ class Step:
 
     def disclosures(
         self, federation: Federation, party: str, by: str = ""
-    ) -> list[tuple[Disclosure, str]]:
-        """What a party that runs it tells exactly beside its artifacts, each with its sentence.
+    ) -> list[tuple[str, str, str]]:
+        """What a party that runs it tells exactly beside its artifacts.
 
         Args:
             federation: As declared.
             party: Its name.
             by: By what; by anything when empty.
+
+        Returns:
+            Of each the kind of its ledger entry, its receiver, and the sentence.
         """
+        owner = federation.label_holder
+        receivers = {"everybody": EVERYBODY, "parties": "all parties", "label_holder": owner}
         return [
-            (told, words)
-            for told in self.discloses
-            if by in ("", told.by)
-            and (told.receiver != "label_holder" or party != federation.label_holder)
-            and (words := sentence(told.words, federation))
+            (f"{self.name}_{each.topic}".rstrip("_"), receivers[each.to], words)
+            for each in self.discloses
+            if by in ("", each.by) and receivers[each.to] != party
+            if (words := sentence(each.words, federation))
         ]
 
 
@@ -437,7 +433,7 @@ _STEPS = (
                 Disclosure(_sums(topic), "messages", topic, "label_holder")
                 for topic in ("facts", "lookup", "histograms")
             ),
-            Disclosure(_sums("model"), "messages", "model", "all parties"),
+            Disclosure(_sums("model"), "messages", "model", "parties"),
         ),
         charges="model",
         approval="training of {federation} together with others",

@@ -116,9 +116,8 @@ def announce_step(
         stage: The step.
         by: By what of it; see `protocol.Disclosure`.
     """
-    for disclosure, words in STEPS[stage].disclosures(federation, party.name, by):
-        name = f"{stage}_{disclosure.topic}" if disclosure.topic else stage
-        announce(party, federation, run, name, words, disclosure.receiver_in(federation))
+    for kind, receiver, words in STEPS[stage].disclosures(federation, party.name, by):
+        announce(party, federation, run, kind, words, receiver)
 
 
 def announce(

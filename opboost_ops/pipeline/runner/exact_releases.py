@@ -43,5 +43,5 @@ def _of_steps(federation: Federation) -> Iterator[Exact]:
             readers = (owner,) if kind.signer == "party" else federation.feature_holders
             if words := disclosure(kind.name, federation):
                 yield from ((party, reader, words) for reader in readers)
-        for told, words in STEPS[name].disclosures(federation, party):
-            yield party, told.receiver_in(federation), words
+        for _, receiver, words in STEPS[name].disclosures(federation, party):
+            yield party, receiver, words
