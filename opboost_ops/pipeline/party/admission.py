@@ -7,8 +7,8 @@ in ``errors/refused.txt`` of the run's home folder, and in the audit log.
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
-from types import MappingProxyType
 
 from opboost_ops import __version__
 from opboost_ops.config.agreement import PROTOCOL, fields
@@ -43,15 +43,28 @@ _NOTICES = {"not agreed": "agreement_needed", "stopped": "schedule_stopped"}
 _NAMED = 20
 
 
-def admit(
-    party: Publisher,
-    plan: Plan,
-    run: str,
-    digest: str,
-    home: Home,
-    day: date,
-    received: Mapping[str, Checkpoint] = MappingProxyType({}),
-) -> None:
+@dataclass(frozen=True)
+class Proposal:
+    """A plan that asks a party to take part in a run.
+
+    Attributes:
+        plan: The plan.
+        run: The run's id.
+        digest: The plan's digest.
+        home: The party's folder for the run.
+        day: As of when keys are judged.
+        received: By party, the latest checkpoint that the plan says to have received.
+    """
+
+    plan: Plan
+    run: str
+    digest: str
+    home: Home
+    day: date
+    received: Mapping[str, Checkpoint] = field(default_factory=dict)
+
+
+def admit(party: Publisher, proposal: Proposal) -> None:
     """Refuse a plan that is not what the party has agreed to, or that its policy does not allow.
 
     The party's own state is looked at besides, before its first task: where it was rolled back, or
@@ -59,17 +72,13 @@ def admit(
 
     Args:
         party: Who is asked to take part.
-        plan: The plan.
-        run: The run's id.
-        digest: The plan's digest.
-        home: The party's folder for the run.
-        day: As of when keys are judged.
-        received: By party, the latest checkpoint that the plan says to have received.
+        proposal: The plan.
 
     Raises:
         PolicyError: In the same words, whatever the reason.
         ConfigError: The party's secret cannot be read.
     """
+    plan, run, digest, home = proposal.plan, proposal.run, proposal.digest, proposal.home
     # Without its secret a party can answer nothing, whatever is asked: that tells of no plan.
     party.site.noise_secret()
     with open_state(party.site) as state:
@@ -79,7 +88,7 @@ def admit(
         compared = ""  # Nothing is answered any more, also in a run under way.
     if stop is None and home.has(_ADMITTED) and home.json(_ADMITTED) == compared:
         return
-    what, reasons = "not agreed", reasons_against(party, plan, day)
+    what, reasons = "not agreed", reasons_against(party, plan, proposal.day)
     month, runs = runs_of_month(party, plan)
     if not reasons:
         reasons = list(_against_terms(plan, runs, run))
@@ -88,7 +97,7 @@ def admit(
     if stop is not None:
         what, reasons = "stopped", _against_stop(stop)
     if not reasons:
-        what, reasons = "gaps", _against_state(party, plan.federation, received)
+        what, reasons = "gaps", _against_state(party, plan.federation, proposal.received)
         with open_state(party.site) as state:
             state.stores.note_check(len(reasons))
     if reasons:

@@ -22,7 +22,7 @@ from opboost_ops.exchange.party_state import agreements_of, open_state, reuse_op
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.pipeline.party import clock, trust
-from opboost_ops.pipeline.party.admission import admit, refuse_unknown
+from opboost_ops.pipeline.party.admission import Proposal, admit, refuse_unknown
 from opboost_ops.pipeline.party.rollback import is_genuine
 from opboost_ops.pipeline.party.trust import pin_store, require_known_store
 from opboost_ops.pipeline.phases import stages_of
@@ -144,11 +144,11 @@ def _taken(
     federation = taken.federation
     takes_part = party.name in federation.parties
     stages = stages_of(federation, taken.purpose, party.name) if takes_part else ()
-    this = (party, taken, run.run, plan.digest, home, day, plan.manifest.seen)
+    proposal = Proposal(taken, run.run, plan.digest, home, day, plan.manifest.seen)
     if stage in ("", *stages[:1]):
-        require_ready(*this, also)
+        require_ready(party, proposal, also)
     else:
-        admit(*this)
+        admit(party, proposal)
     pin_store(party.site, party.store, run.federation, taken.agreement, run.run)
     return plan.digest
 

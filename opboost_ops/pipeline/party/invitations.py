@@ -19,7 +19,7 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.store.store import open_store
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pipeline.party import clock
-from opboost_ops.pipeline.party.admission import admit
+from opboost_ops.pipeline.party.admission import Proposal, admit
 from opboost_ops.pipeline.party.inbox import (
     Run,
     accept_plan,
@@ -190,7 +190,7 @@ def _opened(me: Publisher, federation: str, label_holder: str, patience: float) 
             plan = acceptance.plan
             if me.name not in plan.federation.parties or _has_stages(me, plan):
                 home = Home(me.site.home / federation / run)
-                admit(me, plan, run, digest, home, acceptance.day(today))
+                admit(me, Proposal(plan, run, digest, home, acceptance.day(today)))
         except (Rejected, PolicyError) as error:
             yield Opened(run, at, refused=error)
         else:

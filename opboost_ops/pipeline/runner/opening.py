@@ -27,6 +27,7 @@ from opboost_ops.learning.registry.registry import Registry, backend_in, federat
 from opboost_ops.pipeline.evaluation.gate import maps
 from opboost_ops.pipeline.evaluation.interval_gate import reference_of
 from opboost_ops.pipeline.party import clock
+from opboost_ops.pipeline.party.admission import Proposal
 from opboost_ops.pipeline.party.form_values import asked_for, with_form
 from opboost_ops.pipeline.party.inbox import Run, acceptance_of, home_of, keep, note_refused
 from opboost_ops.pipeline.party.trust import pin_store, require_known_store, scored_under
@@ -75,7 +76,8 @@ def open_run(
     declared, model = plan.federation, plan.model
     home = home_of(site, declared.name, run)
     try:
-        require_ready(party, plan, run, plan.agreement, home, plan.day or today, also=faults)
+        proposal = Proposal(plan, run, plan.agreement, home, plan.day or today)
+        require_ready(party, proposal, also=faults)
     except BudgetError as error:
         note_refused(site, Run(declared.name, run, me), "open_run", error)
         raise

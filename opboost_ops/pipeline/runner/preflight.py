@@ -6,81 +6,57 @@ refuses nothing; it is decided where it always was, by the stage that needs it.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import date
-from types import MappingProxyType
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.errors import BudgetError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.encryption import private_key
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.exchange.plan import Plan
 from opboost_ops.learning.boosters.trainer import format_of
 from opboost_ops.learning.private import noise as model_noise
-from opboost_ops.pipeline.party.admission import admit
+from opboost_ops.pipeline.party.admission import Proposal, admit
 from opboost_ops.pipeline.party.trust import require_known_store
 from opboost_ops.pipeline.phases import ROUNDS, stages_of
 from opboost_ops.pipeline.runner.disk_space import require_disk_space
 from opboost_ops.pipeline.runner.drawing import require_within
 from opboost_ops.pipeline.runner.facts import TIMINGS
 from opboost_ops.pipeline.runner.publication import Publisher, signer_of
-from opboost_ops.pipeline.stage import Home, table_of
-from opboost_ops.privacy.ledger.checkpoints import Checkpoint
+from opboost_ops.pipeline.stage import table_of
 
 _LOG = logging.getLogger("opboost_ops")
 
 
-def require_ready(
-    party: Publisher,
-    plan: Plan,
-    run: str,
-    digest: str,
-    home: Home,
-    day: date,
-    received: Mapping[str, Checkpoint] = MappingProxyType({}),
-    also: Sequence[OpBoostError] = (),
-) -> None:
+def require_ready(party: Publisher, proposal: Proposal, also: Sequence[OpBoostError] = ()) -> None:
     """Refuse a run that the party could not do its part of, before it begins it.
 
     Args:
         party: Who is asked to take part.
-        plan: The plan.
-        run: The run's id.
-        digest: The plan's digest.
-        home: The party's folder for the run.
-        day: As of when keys are judged.
-        received: By party, the latest checkpoint that the plan says to have received.
+        proposal: The plan.
         also: What is in the way besides.
 
     Raises:
         OpBoostError: All of it, see `together`.
     """
-    faults = list(also)
-    federation, purpose = plan.federation, plan.purpose
+    faults, federation = list(also), proposal.plan.federation
     try:
-        admit(party, plan, run, digest, home, day, received)
+        admit(party, proposal)
     except PolicyError as error:
         faults.append(error)
     else:
-        faults += lacking(party, federation, purpose, run, home, day)
+        faults += lacking(party, proposal)
     if faults:
-        raise together(faults, f"run {run} of {federation.name} at {party.name}")
+        raise together(faults, f"run {proposal.run} of {federation.name} at {party.name}")
 
 
-def lacking(
-    party: Publisher, federation: Federation, purpose: Purpose, run: str, home: Home, day: date
-) -> Iterator[OpBoostError]:
+def lacking(party: Publisher, proposal: Proposal) -> Iterator[OpBoostError]:
     """All that a party lacks for a run that it has admitted.
 
     Args:
         party: Whose part it is.
-        federation: The plan's.
-        purpose: What the run is for.
-        run: The run's id.
-        home: The party's folder for the run.
-        day: As of when keys are judged.
+        proposal: The run's plan.
     """
+    federation, purpose = proposal.plan.federation, proposal.plan.purpose
+    run, home, day = proposal.run, proposal.home, proposal.day
     spec = federation.parties[party.name]
     stages = stages_of(federation, purpose, party.name)
     site = party.site

@@ -11,7 +11,7 @@ from opboost_ops.errors import BudgetError, ConfigError, Fault, OpBoostError, Po
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.store.store import open_store
 from opboost_ops.pipeline.party import agreement, clock
-from opboost_ops.pipeline.party.admission import reasons_against
+from opboost_ops.pipeline.party.admission import Proposal, reasons_against
 from opboost_ops.pipeline.party.form_values import with_form
 from opboost_ops.pipeline.party.inbox import Run, note_refused
 from opboost_ops.pipeline.party.party_sites import site_files
@@ -96,4 +96,4 @@ def _of_party(party: Publisher, plan: Plan, run: str) -> tuple[list[str], list[O
     day = plan.day or clock.today()
     if reasons := reasons_against(party, plan, day):
         return reasons, []
-    return [], list(lacking(party, federation, plan.purpose, run, home, day))
+    return [], list(lacking(party, Proposal(plan, run, plan.agreement, home, day)))
