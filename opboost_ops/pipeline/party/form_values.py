@@ -21,6 +21,9 @@ _NUMBERS: Mapping[str, Callable[[str], int | float]] = {
     "depth": int,
 }
 
+#: Anybody who may trigger a run may have typed a name, which logs and terminals show.
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,59}")
+
 _WRITTEN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -36,8 +39,9 @@ def asked_for(form: Mapping[str, Any], purpose: Purpose) -> dict[str, Any]:
     """
     unknown = sorted(set(form) - set(FORM[purpose]))
     if unknown:
+        shown = sorted({name if _is_name(name) else "text that is no name" for name in unknown})
         raise ConfigError(
-            f"The form has unknown fields: {', '.join(unknown)}.",
+            f"The form has unknown fields: {', '.join(shown)}.",
             f"Choose one of {', '.join(FORM[purpose])}.",
         )
     values = {name: value for name, value in form.items() if value not in (None, "")}
@@ -48,6 +52,10 @@ def asked_for(form: Mapping[str, Any], purpose: Purpose) -> dict[str, Any]:
             "Give what the field asks for, or leave it empty for what is declared.",
         )
     return values | _numbers(values)
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, int | float]:
@@ -97,7 +105,7 @@ def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
     if "parameters" in values:
         # One more, or another value of one: what is declared beside it stays.
         own = values.pop("parameters")
-        if not isinstance(own, Mapping):
+        if not isinstance(own, Mapping) or not all(map(_is_name, own)):
             raise ConfigError(
                 "The form's parameters are not a mapping of names to values.",
                 'For example {"num_leaves": 15}.',

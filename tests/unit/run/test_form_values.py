@@ -80,3 +80,16 @@ def test_typed_numbers_are_numbers(workspace: Workspace) -> None:
         workspace.declared, {"learning_rate": "5e-2", "trees": " 30 ", "depth": "4"}
     ).training
     assert (training.learning_rate, training.trees, training.depth) == (0.05, 30, 4)
+
+
+@pytest.mark.parametrize("name", ["a\n[ERROR] forged \x1b[31m", "x" * 10_000, "{{ conn.a }}", ""])
+def test_what_is_typed_for_a_name_is_repeated_only_if_it_is_one(
+    workspace: Workspace, name: str
+) -> None:
+    for form in ({name: 1, "tres": 5}, {"parameters": {name: 1}}):
+        with pytest.raises(ConfigError) as caught:
+            with_form(workspace.declared, form)
+        assert not name or name not in str(caught.value)
+        assert len(str(caught.value)) < 300 and "\x1b" not in str(caught.value)
+    with pytest.raises(ConfigError, match="unknown fields: text that is no name, tres"):
+        with_form(workspace.declared, {name: 1, "tres": 5})
