@@ -83,7 +83,8 @@ def _not_trained_again(plan: Plan) -> str:
 def _gate(run: Run, version: Path, home_folder: Path) -> Iterator[Check]:
     """Each promotion follows from the recorded metrics by its rule."""
     gate, evaluation = _json(home_folder / "gate.json"), _json(version / "evaluation.json")
-    events = map(json.loads, (version.parent / "history.jsonl").read_text().splitlines())
+    lines = (version.parent / "history.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
     promoted = any(e["version"] == run.run and e["event"] == "promoted" for e in events)
     yield promoted == gate["promote"], "not promoted as its gate decided"
     name, new = gate["metric"], gate["new"]
@@ -98,6 +99,8 @@ def _gate(run: Run, version: Path, home_folder: Path) -> Iterator[Check]:
         return
     if "overtaken" in gate:
         # What the rule compared it with was out of use when the run registered it.
+        used = (e["version"] for e in events if e["event"] != "kept")
+        yield any(name != run.run for name in used), "overtaken by no other version"
         yield gate["promote"] is False, "overtaken, and promoted"
         return
     gain = gate.get("gain")

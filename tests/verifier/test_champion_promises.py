@@ -122,6 +122,20 @@ def test_a_rejected_repetition_repeats_the_champion(workspace: Workspace) -> Non
     assert broken(verify([workspace.folder / "credit"])) == {"gate"}
 
 
+def test_a_run_that_was_held_back_was_overtaken_by_another_version(fresh: Workspace) -> None:
+    fresh.until("evaluate")
+    other = fresh.version("f" * 16)
+    fresh.registry.register(other.name, {"model.txt": b"tree", "evaluation.json": b"{}"})
+    fresh.registry.promote(other.name, "a person decided it")
+    for stage in ("evaluate", "register", "announce_champion"):
+        fresh.step("credit", stage)
+    folder = fresh.folder / "credit"
+    assert not broken(verify([folder]))
+    history = other.parent / "history.jsonl"
+    history.write_text("".join(history.read_text().splitlines(keepends=True)[1:]))
+    assert broken(verify([folder])) == {"gate"}
+
+
 def test_each_promise_about_a_label_holder_is_held_and_has_a_tamper(
     trained_once: Workspace,
 ) -> None:
