@@ -124,8 +124,10 @@ from pathlib import Path
 from opboost_ops.config.loading import site_of
 from opboost_ops.pipeline.party.inbox import Run, accept_plan
 from opboost_ops.pipeline.phases import phases, stages_by_task
+from opboost_ops.pipeline.runner.exact_releases import exact_releases
 from opboost_ops.pipeline.runner.publication import Publisher
 from tests.federation import Workspace
+from tests.party_state import entries_of
 
 workspace = Workspace(Path(sys.argv[1]))
 summaries = workspace.all()
@@ -139,6 +141,12 @@ for party in declared.feature_holders:
 print(json.dumps({
     "tasks": [task for task, stages in tasks.items() if "count_columns" in stages],
     "sent": [workspace.artifact("column_count", p).document for p in declared.feature_holders],
+    "consent": [r for r in exact_releases(declared) if r[2] == sys.argv[2]],
+    "ledgers": [
+        [e.party, e.receiver, e.discloses]
+        for party in declared.feature_holders
+        for e in entries_of(workspace, party) if e.kind == "column_count"
+    ],
     "summaries": [s for step, s in summaries.items() if step.endswith("count_columns")],
 }))
 """
@@ -154,12 +162,14 @@ def test_a_step_is_one_function_and_one_entry(fresh: Workspace, tmp_path: Path) 
     for file, table in (("pipeline/protocol.py", "_STEPS"), ("exchange/kinds.py", "_KINDS")):
         path = copy / "opboost_ops" / file
         before, heading, after = path.read_text().partition(f"{table} = (\n")
+        entries, end, after = after.partition("\n)")
         entry = blocks.pop(f"opboost_ops/{file}").rstrip()
-        path.write_text(f"{before}{heading}{entry},\n{after}")
+        path.write_text(f"{before}{heading}{entries}\n{entry},{end}{after}")
     ((file, function),) = blocks.items()
     (copy / file).write_text(function)
     environment = {**os.environ, "PYTHONPATH": f"{copy}{os.pathsep}{ROOT}"}
-    command = [sys.executable, "-c", _RUN, str(fresh.folder)]
+    discloses = "nothing beyond the public federation file"
+    command = [sys.executable, "-c", _RUN, str(fresh.folder), discloses]
     run = subprocess.run(
         command, cwd=copy, env=environment, capture_output=True, text=True, check=False
     )
@@ -168,3 +178,5 @@ def test_a_step_is_one_function_and_one_entry(fresh: Workspace, tmp_path: Path) 
     assert sorted(shown["tasks"]) == ["bank_release.count_columns", "shop_release.count_columns"]
     assert [each["columns"] for each in shown["summaries"]] == [10, 5]
     assert shown["sent"] == [{"count": 10}, {"count": 5}]
+    entered = [[party, "credit", discloses] for party in ("bank", "shop")]
+    assert sorted(shown["consent"]) == sorted(shown["ledgers"]) == entered

@@ -347,8 +347,10 @@ def redact_failure(context: Context, stage: str, error: Exception) -> Exception:
     text = str(error) if isinstance(error, OpBoostError) else traceback.format_exc()
     _keep_reason(context.home, f"{stage}: {text}\n{_charged(context)}")
     place = f"{context.federation.name}/{context.run}/{REASON}"
-    so_far = context.stages[: context.stages.index(stage) + 1]
-    problem = [STEPS[name].problem for name in so_far if STEPS[name].problem][-1]
+    at = context.stages.index(stage)
+    # Of a stage before the first that has a message, that one is told.
+    nearest = (*context.stages[at::-1], *context.stages[at:])
+    problem = next(STEPS[name].problem for name in nearest if STEPS[name].problem)
     return ContractError(
         problem.format(context.party),
         f"Its own people find the reason in {place} in its home folder.",
