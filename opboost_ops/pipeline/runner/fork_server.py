@@ -73,6 +73,11 @@ def _preload_theirs() -> None:
     # OpenSSL looks for each algorithm when it is first used; this key is nobody's.
     signed_by(new_signing_key(bytes(32))[1], b"", bytes(64))
     heads_key(bytes(32), "", "")
+    with suppress(ImportError):
+        # LightGBM asks it what a matrix is, and it looks for plugins in all packages at first.
+        from narwhals.dependencies import is_into_dataframe
+
+        is_into_dataframe(None)
     from tqdm import tqdm
 
     # Of a progress bar that is not shown: a thread, and a lock that all processes would share.
