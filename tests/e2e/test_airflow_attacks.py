@@ -28,6 +28,12 @@ PASSWORD, SECRET = "password-of-prod-db", "value-of-a-variable"
 CANARY = "{{ conn.prod_db.password }}{{ var.value.canary }}"
 MALLORY = "<img src=x onerror=alert(1)>[see](https://mallory.example) mallory"
 
+_TIGHTER = """
+raw_table:
+  - type: expect_table_row_count_to_be_between
+    kwargs: {min_value: 1000000}
+"""
+
 #: What a worker can do with the token of any task: the supervisor passes on whatever it sends.
 _WORKER = """
 from airflow.sdk import DAG, get_current_context, task
@@ -143,6 +149,27 @@ def test_what_is_marked_as_done_publishes_nothing(client: Client, workspace: Pat
     assert not (workspace / "exchange" / NAME / ("a" * 16)).exists()
 
 
+def test_a_check_that_is_marked_as_passed_has_not_passed(client: Client, workspace: Path) -> None:
+    tighter = workspace / "credit" / "expectations.yaml"
+    tighter.write_text(_TIGHTER)
+    check, query = "credit_open.check_table", "credit_open.psi_query"
+    try:
+        run = client.trigger(TRAIN)
+        assert ended(client, TRAIN, run) == "failed"
+        assert states(client, TRAIN, run)[check] == "failed"
+        mark(client, TRAIN, run, check)
+        again = {"dry_run": False, "dag_run_id": run, "task_ids": [query], "only_failed": False}
+        place = f"/api/v2/dags/{TRAIN}/clearTaskInstances"
+        client.http.post(place, json=again).raise_for_status()
+        until(lambda: states(client, TRAIN, run)[query] == "failed", "the cleared task", 120)
+        assert "check of the table has not passed" in errors(client, TRAIN, run)[query]
+        assert states(client, TRAIN, run)[check] == "success"
+    finally:
+        tighter.unlink()
+    store = workspace / "exchange" / NAME / own_run_id(TRAIN, run)
+    assert not list(store.glob("psi_query/*"))
+
+
 def test_a_workers_token_breaks_no_page_and_moves_nobody(
     airflow: Standalone, client: Client, workspace: Path, worker: str
 ) -> None:
@@ -179,7 +206,7 @@ def test_a_workers_token_acts_in_nobodys_name(client: Client, workspace: Path, w
     run = client.trigger(worker, {"runs": runs})
     assert ended(client, worker, run) == "success"
     assert ended(client, ADMIN, "of-a-worker") == "failed"
-    assert "only a person acts" in errors(client, ADMIN, "of-a-worker")["bank_act"]
+    assert "triggered by another DAG" in errors(client, ADMIN, "of-a-worker")["bank_act"]
     cleared = "the person's run, cleared by the worker"
     until(lambda: states(client, ADMIN, "of-a-person")["bank_act"] == "skipped", cleared, 60)
     assert actions(workspace) == acted
