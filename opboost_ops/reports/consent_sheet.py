@@ -305,9 +305,10 @@ def _caps(federation: Federation, party: str, policy: Policy) -> list[Cap]:
     spec = federation.parties[party]
     if party not in federation.feature_holders:
         return caps
+    edges = edges_costs(federation, party)
     for name, feature in spec.features.items():
         rule = policy.features.get(name, FeatureRule())
-        usual = limits(feature.model_dump(mode="json"), domain)
+        usual = limits(feature.model_dump(mode="json"), domain, edges.get(name, 0.0))
         every.append(usual.get("budget"))
         if rule.budget is not None or "budget" in usual:
             path = f"features.{name}.budget"

@@ -201,6 +201,24 @@ def test_init_asks_for_edges_of_all_numbers_and_bounds_draws_them(tmp_path: Path
     assert rule.budget == pytest.approx(without + 0.1, abs=1e-3)
 
 
+def test_the_budgets_that_init_wrote_for_edges_are_called_its_own(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    people = pl.DataFrame({"id": range(2000), "income": rng.lognormal(8, 1, 2000)})
+    people.write_parquet(tmp_path / "bank.parquet")
+    people.with_columns(label=pl.col("id") % 2).write_parquet(tmp_path / "lender.parquet")
+    for party, more in (("bank", ["--private-edges", "0.1"]), ("lender", ["--label", "label"])):
+        table = f"{party}.parquet"
+        printed("init", "--party", party, "--table", table, "--id", "id", *more, folder=tmp_path)
+    table_of_bounds = tmp_path / "bank" / "bounds.csv"
+    pl.read_csv(table_of_bounds, infer_schema=False).with_columns(
+        lower=pl.lit("0"), upper=pl.lit("100000")
+    ).write_csv(table_of_bounds)
+    printed("federate", "bank", "lender", folder=tmp_path)
+    sheet = printed_json("agree", "bank", "federation.yaml", folder=tmp_path)["sheet"]
+    budgets = [cap for cap in sheet["caps"] if cap["name"].endswith(".budget")]
+    assert {cap["set_by"] for cap in budgets} == {"init"}
+
+
 def test_a_draw_that_would_say_nothing_is_not_paid_for(fresh: Workspace) -> None:
     with pytest.raises(ConfigError, match="fewer cells"):
         write_private_edges(fresh.folder / "bank", 0.1, {"income": 10}, fresh.file)
