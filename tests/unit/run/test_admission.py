@@ -143,6 +143,18 @@ def test_what_is_free_to_change_runs_under_the_same_agreement(honest: Workspace)
     assert [made.number for made in agreements_of(site).agreements] == [1]
 
 
+def test_times_of_scoring_within_the_terms_keep_agreement_and_champion(
+    workspace: Workspace,
+) -> None:
+    (champion,) = (path.name for path in workspace.models.iterdir() if path.is_dir())
+    workspace.declare("federation.yaml", agree=False, scoring={"cron": "0 5 * * *"})
+    later = workspace.scoring()
+    assert later.open()["version"] == champion
+    for party in ("bank", "shop"):
+        later.step(party, "check_table")
+        assert [made.number for made in agreements_of(later.site(party)).agreements] == [1]
+
+
 def test_a_refusal_is_told_to_the_partys_own_notifiers_once(honest: Workspace) -> None:
     honest.open()
     forged(honest, ATTACKS["domain x 20"])
