@@ -167,8 +167,8 @@ def _next(line: ColumnLine) -> Cell:
         return Cell("none: drawn once")
     loss = number(float(line.loss)).text
     if line.more is None:
-        return Cell(f"costs {loss}; no budget")
-    return Cell(f"costs {loss}; {'fits' if line.more else 'does not fit'}", line.more)
+        return Cell(f"{loss}; no budget")
+    return Cell(f"{loss}; {'fits' if line.more else 'does not fit'}", line.more)
 
 
 def exact_table(
