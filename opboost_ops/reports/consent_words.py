@@ -213,6 +213,9 @@ def _charges(sheet: ConsentSheet) -> Table:
         "The loss is the logarithm of the odds: loss(1) for a move by one step of the domain, "
         "loss(R-L) across its full range, both for one release."
     )
+    if sheet.edges:
+        once = ", ".join(f"{name} {loss:.3g}" for name, loss in sheet.edges.items())
+        note += f" Private edges cost once, in addition: {once}."
     return Table("charges", "Charged by column", heads, rows, note, once=heads[1:-1])
 
 
