@@ -104,7 +104,7 @@ def _answered(federation: Federation) -> str:
 def _sealed(federation: Federation) -> str:
     opened = "all feature holders have" if federation.has_shares else "the party has"
     return (
-        "row count; in every run of the month, the rows of those people queried in it whom "
+        "row count; in every run of the month, the rows of the people queried in it that "
         f"{opened}; which randomised values occur in the table"
     )
 
@@ -113,7 +113,7 @@ def _splits(federation: Federation) -> str:
     if federation.training.tuning is not None:
         return (
             "at which ranks of each feature the trees of the tuning's winner split (structure of "
-            "the labels, and of which parameters won); no other trial asked for anything"
+            "the labels, and of which parameters won); other trials send no requests"
         )
     if federation.training.private is not None:
         return (

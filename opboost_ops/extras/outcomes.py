@@ -194,7 +194,7 @@ def _scores(
     """The first score of each of some people: a later one may depend on their outcome."""
     if not paths:
         raise ContractError(
-            f"Version {version} has scored nobody in mode {mode}.",
+            f"Version {version} has no scores in mode {mode}.",
             "Name another one by --version, or score new rows: `opboost score`.",
         )
     ids = people.lazy().select(_ID)

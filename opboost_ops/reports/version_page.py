@@ -26,9 +26,9 @@ _NAMES = {ALONE: "label holder alone", "reference": "reference"}
 
 #: Descriptions of the groups of people, by which feature holders have them.
 _COVERAGE = {
-    "complete": "whom all feature holders have",
-    "partial": "whom some feature holders have",
-    "own": "whom no feature holder has",
+    "complete": "in all feature holders' tables",
+    "partial": "in some feature holders' tables",
+    "own": "in no feature holder's table",
 }
 
 #: Unit of contributions, by task.
@@ -172,7 +172,7 @@ def _coverage(version: Version) -> list[Block]:
         for group, of in version.coverage.items()
     ]
     heads = ("people", "held-out rows", *(f"{metric} of {name}" for name in names.values()))
-    note = "Of people whom a feature holder lacks, its columns are missing. In the mode of scoring."
+    note = "If a feature holder lacks a person, its columns are missing. In the mode of scoring."
     return [Table("coverage", "Metrics by who has the people", heads, rows, note)]
 
 

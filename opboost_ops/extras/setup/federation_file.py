@@ -135,7 +135,7 @@ def _faults(offers: Sequence[Offer]) -> Iterator[Fault]:
         yield Fault("federation", f"the offers are for {' and '.join(names)}", needs)
     holders = [offer.party for offer in offers if offer.label is not None]
     if len(holders) != 1:
-        who = f"{' and '.join(holders)} offer one" if holders else "nobody offers one"
+        who = f"{' and '.join(holders)} offer one" if holders else "no offer has one"
         needs = "one party names its column to `opboost init` by --label"
         yield Fault("label", who, needs)
     if len({len(offer.id.columns) for offer in offers}) > 1:

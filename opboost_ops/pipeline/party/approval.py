@@ -119,7 +119,7 @@ def require(
     words = {
         "asked": "that a person of the party must approve the release",
         "approved": "that a person of the party has approved the release",
-        "declined": "that the release was declined, or that nobody answered in time",
+        "declined": "that the release was declined, or that there was no answer in time",
     }
     announce(party, federation, run, f"approval_{state_name}", words[state_name])
     if answer is None:
@@ -182,7 +182,7 @@ def _ask(
         detail = f"{'; '.join(reasons)}. {_counterparties(federation, party.name)}"
         state.audit.add("asked", place, party.name, plan, detail)
     elif answer is None and is_over(request.at):
-        detail = f"nobody answered in {HOURS} hours"
+        detail = f"no answer in {HOURS} hours"
         state.audit.add("declined", request.place, party.name, plan, detail)
         answer = request.model_copy(update={"action": "declined", "detail": detail})
     return request, answer

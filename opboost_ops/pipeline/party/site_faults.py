@@ -66,7 +66,7 @@ def site_faults(
     """
     faults: list[Fault] = []
     if clock.today() > federation.terms.until:
-        faults.append(Fault("terms.until", "has passed: nobody answers", "agree on a later day"))
+        faults.append(Fault("terms.until", "has passed: no party answers", "agree on a later day"))
     contexts: dict[str, tuple[PartyContext, Path]] = {}
     for party, path in site_files(file, federation).items():
         own_faults, context = _of_party(federation, party, path)

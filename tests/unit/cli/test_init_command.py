@@ -341,7 +341,7 @@ def test_offers_that_make_no_federation_are_refused_with_all_faults(
     out = tmp_path / "federation.yaml"
     before = out.read_bytes()
     error = " ".join(opboost("federate", path, path, "--out", out).error.split())
-    for fault in ("the offers are of bank, bank", "nobody offers one", "for other"):
+    for fault in ("the offers are of bank, bank", "no offer has one", "for other"):
         assert fault in error
     lender = tmp_path / "lender" / "lender-offer.yaml"
     error = opboost("federate", lender, path, "--out", out).error

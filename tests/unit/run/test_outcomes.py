@@ -178,7 +178,7 @@ def test_a_version_that_never_scored_and_a_file_that_is_none(scored: Workspace) 
     (folder / version).mkdir(exist_ok=True)
     for name, content in files.items():
         (folder / version / name).write_bytes(content)
-    with pytest.raises(ContractError, match="has scored nobody in mode local"):
+    with pytest.raises(ContractError, match="has no scores in mode local"):
         asked(scored, known(scored), version=version)
     broken = scored.folder / "broken.parquet"
     broken.write_bytes(b"no table")
