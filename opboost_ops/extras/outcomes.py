@@ -29,7 +29,7 @@ from opboost_ops.pipeline.inputs.holdout import require_moderate
 from opboost_ops.pipeline.steps.assemble import encode_label
 from opboost_ops.privacy.attacks import wilson
 from opboost_ops.reports.outcomes import OUTCOMES, Group, Outcomes
-from opboost_ops.tables.columns import found_names
+from opboost_ops.tables.columns import match_names
 from opboost_ops.tables.id_recipe import person_ids
 from opboost_ops.tables.parquet import scan
 
@@ -144,7 +144,7 @@ def _people(
     """IDs, one row per person, and labels, null where an outcome is not known."""
     identity = federation.id
     raw = {n: policy.raw_column(n, identity.column) for n in (*identity.parts, label.column)}
-    there = found_names(raw, table.columns)
+    there = match_names(raw, table.columns)
     if absent := [raw[name] for name in raw if name not in there]:
         raise ContractError(
             f"The table of outcomes lacks {', '.join(absent)}.",

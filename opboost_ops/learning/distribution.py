@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from opboost_ops.learning.metrics import Task
-from opboost_ops.tables.spill.arrays import nth_least, slices, total
+from opboost_ops.tables.spill.arrays import nth_smallest, slices, total
 
 #: How many people a bin has at least, unless it has none; of fewer people there is no picture.
 LEAST = 10
@@ -48,7 +48,7 @@ def grid(task: Task, scores: np.ndarray) -> np.ndarray:
     if count <= 2 * beyond + 1:  # Then they are few.
         low = high = float(np.median(np.concatenate(list(finite()))))
     else:
-        low, high = nth_least(finite, beyond), nth_least(finite, count - 1 - beyond)
+        low, high = nth_smallest(finite, beyond), nth_smallest(finite, count - 1 - beyond)
     size = max(abs(low), abs(high))
     apart = high - low
     # Below 1e-90 parts of a step would be no numbers: then all scores count as equal, or as zero.

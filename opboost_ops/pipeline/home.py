@@ -20,7 +20,7 @@ import pyarrow.feather as feather
 from opboost_ops import __version__
 from opboost_ops.errors import ContractError
 from opboost_ops.learning.boosters.trainer import Frame, format_of
-from opboost_ops.tables.spill.arrays import ROWS, Scratch, release_memory, watch
+from opboost_ops.tables.spill.arrays import ROWS, Scratch, release_memory, track_mapping
 from opboost_ops.tables.spill.files import whole_file
 
 #: Bytes that are written at once of a table that is not in memory.
@@ -88,7 +88,7 @@ class Home:
         """
         with self._kept(f"{name}.arrow").open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        watch(mapped)
+        track_mapping(mapped)
         # By this thread alone, as artifacts are: Arrow's own might outlive the interpreter.
         alone = pa.ipc.IpcReadOptions(use_threads=False)
         with pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)), options=alone) as reader:

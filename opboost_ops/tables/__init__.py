@@ -1,6 +1,6 @@
-"""A party's tables: one reader of files, patterns, objects and queries, for every entry point.
+"""Reads a party's tables from files, patterns, S3 objects and queries, for all entry points.
 
-A declared type decides first, the file second. `copies.copy` reads a source into one Parquet file;
-`parquet` reads Parquet where it lies; `local.read_local` reads a table that a command names.
-`spill` has columns of more rows than memory holds.
+A column's declared type takes precedence over the file's. `copies.copy` reads a source into one
+Parquet file; `parquet` reads Parquet in place; `local.read_local` reads a table that a command
+names. `spill` handles columns with more rows than memory holds.
 """

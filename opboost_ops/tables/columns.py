@@ -1,4 +1,4 @@
-"""Columns of a table: their names, and the types that declarations expect."""
+"""Columns of a table: matching of names, and expected types."""
 
 import re
 import unicodedata
@@ -13,45 +13,41 @@ from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import Label
 from opboost_ops.errors import ContractError
 
-#: Names that pandas, R, Spark and Dask give to row numbers, and what programs wrap in underscores.
+#: Names that pandas, R, Spark and Dask give to row numbers, and dunder names of programs.
 _PROGRAM = re.compile(
     r"__\w+__|unnamed: ?\d+(\.\d+)*|level_\d+|_?c\d+_rowid|rownames|_rowid_", re.I
 )
 
-#: A name that pandas, polars or DuckDB give to a second column of one name.
+#: A name that pandas, polars or DuckDB give to a repeated column.
 _SECOND = re.compile(r"(?P<first>.+?)(\.\d+|:\d+|_duplicated_\d+)")
 
-#: Names under which people keep row numbers, which are left out where they are such.
+#: Common names of row numbers; such columns are left out if they do number the rows.
 _ROW_NUMBERS = {"index", "idx", "row", "rowid", "row_id", "rownum", "row_num", "row_number",
                 "rownr", "nr", "no", "no.", "obs", "x", "#", "...1", "_c0", "id"}  # fmt: skip
 
-#: Fewer rows are numbered by chance.
-_NUMBERED = 10
+#: Minimum number of rows; fewer may be numbered by chance.
+_MIN_NUMBERED_ROWS = 10
 
-#: Types of texts.
+#: Text types.
 TEXTS = (pl.String, pl.Categorical, pl.Enum)
 
 Kind = Literal["text", "number", "date"]
 
 
 def column_form(name: str) -> str:
-    """A column's name in the form in which names are compared: composed, without blanks around it.
-
-    Args:
-        name: As a file or a declaration has it.
-    """
+    """Return a column's name in the form in which names are compared: NFC, stripped."""
     return unicodedata.normalize("NFC", name).strip()
 
 
-def found_names(raw: Mapping[str, str], present: Sequence[str]) -> dict[str, str]:
-    """Under which name each column lies in a file, by `column_form`.
+def match_names(raw: Mapping[str, str], present: Sequence[str]) -> dict[str, str]:
+    """Match columns with those of a file, by `column_form`.
 
     Args:
         raw: Raw names by declared name.
         present: All names in the file.
 
     Returns:
-        By declared name; one that is not there, or there twice in one form, is left out.
+        Names in the file by declared name, without missing and ambiguous ones.
     """
     by_form: dict[str, list[str]] = {}
     for name in present:
@@ -66,39 +62,35 @@ def found_names(raw: Mapping[str, str], present: Sequence[str]) -> dict[str, str
     return names
 
 
-def require_different(names: Sequence[str], what: str) -> None:
-    """Refuse columns that share a name by `column_form`.
+def require_unique(names: Sequence[str], what: str) -> None:
+    """Raise if columns have the same name by `column_form`.
 
     Args:
-        names: Of all columns, in order.
-        what: Whose they are, for the message, such as ``table of bank``.
+        names: Names of all columns, in order.
+        what: The table for the message, such as ``table of bank``.
 
     Raises:
-        ContractError: By their places: raw names get into no log.
+        ContractError: Names the columns by position, because raw names must not be logged.
     """
     plain = list(map(column_form, names))
-    twice = [str(at) for at, name in enumerate(plain, 1) if name and plain.count(name) > 1]
-    if twice:
+    repeated = [str(at) for at, name in enumerate(plain, 1) if name and plain.count(name) > 1]
+    if repeated:
         raise ContractError(
-            f"Columns {', '.join(twice)} of the {what} share names.",
-            "Give each column a name of its own.",
+            f"Columns {', '.join(repeated)} of the {what} share names.",
+            "Give each column a unique name.",
         )
 
 
 def technical_columns(frame: pl.DataFrame) -> dict[str, str]:
-    """Why columns are left out that a program has added, by name.
-
-    Args:
-        frame: A party's table.
-    """
+    """Return columns that a program has added, by name, with the reason for leaving them out."""
     why = {}
     for name in frame.columns:
         plain = column_form(name)
         second = _SECOND.fullmatch(plain)
         if not plain:
-            why[name] = "it has no name: spreadsheets and data frames number their rows so"
+            why[name] = "it has no name, like row numbers of spreadsheets and data frames"
         elif _PROGRAM.fullmatch(plain):
-            why[name] = "a program has added it: data frames number their rows so"
+            why[name] = "a program has added it, like row numbers of data frames"
         elif second and (plain.find("_duplicated_") > 0 or second["first"] in frame.columns):
             why[name] = f"it is a second column named {second['first']}"
         elif plain.lower() in _ROW_NUMBERS and numbers_rows(frame.get_column(name)):
@@ -112,7 +104,7 @@ def numbers_rows(values: pl.Series) -> bool:
     Args:
         values: A column, shape (n,).
     """
-    if not values.dtype.is_integer() or len(values) < _NUMBERED or values.null_count():
+    if not values.dtype.is_integer() or len(values) < _MIN_NUMBERED_ROWS or values.null_count():
         return False
     first = values.min()
     spans = first in (0, 1) and int(values.max()) - int(first) == len(values) - 1  # type: ignore[arg-type]
@@ -120,21 +112,14 @@ def numbers_rows(values: pl.Series) -> bool:
 
 
 def holds_numbers(kind: pl.DataType) -> bool:
-    """True if a column holds numbers, truth values, or nothing but gaps, which has no type.
-
-    Args:
-        kind: Of a raw column.
-    """
+    """True for types of numbers and booleans, and for a column of nulls, which has no type."""
     return kind.is_numeric() or kind in (pl.Boolean, pl.Null)
 
 
 def type_name(kind: pl.DataType) -> str:
-    """The name of a type, without what is inside it.
+    """Return the name of a type, without its parameters.
 
-    The whole of it may hold values: the categories of an Enum, the fields of a Struct.
-
-    Args:
-        kind: Of a raw column.
+    The parameters may contain values: the categories of an Enum, the fields of a Struct.
 
         >>> type_name(pl.List(pl.Enum(["a person's name"])))
         'List'
@@ -143,21 +128,13 @@ def type_name(kind: pl.DataType) -> str:
 
 
 def holds_categories(kind: pl.DataType) -> bool:
-    """True if the values of a type have one text each, by which they are categories or classes.
-
-    Args:
-        kind: Of a raw column.
-    """
+    """True if the values of a type have a single text form, so that they can be categories."""
     dated = kind.is_temporal() and kind != pl.Duration
     return holds_numbers(kind) or dated or kind in TEXTS
 
 
 def is_readable(kind: pa.DataType) -> bool:
-    """True if polars reads a type of Arrow at all, also inside others.
-
-    Args:
-        kind: Of a column.
-    """
+    """True if polars can read an Arrow type, including nested ones."""
     views = pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
     wide = pa.types.is_decimal(kind) and kind.precision > 38
     inner = (kind.field(at).type for at in range(kind.num_fields))
@@ -165,24 +142,24 @@ def is_readable(kind: pa.DataType) -> bool:
 
 
 def common_type(kinds: Sequence[pl.DataType]) -> pl.DataType | None:
-    """One type for all values of a column that is in several files; None if there is none.
+    """Return one type for all values of a column in several files; None if there is none.
 
-    Numbers go with numbers, texts with texts, moments of one zone with one another, and a column
-    of nothing but gaps with any. Whole numbers stay whole.
+    Numbers can be combined with numbers, texts with texts, datetimes of the same zone with each
+    other, and a column of nulls with anything. Integers must stay integers.
 
     Args:
-        kinds: Of the column in each file.
+        kinds: Type of the column in each file.
     """
-    there = [kind for kind in dict.fromkeys(kinds) if kind != pl.Null]
-    if len(there) < 2:
-        return there[0] if there else kinds[0]
-    if len({_family(kind) for kind in there}) > 1:
+    typed = [kind for kind in dict.fromkeys(kinds) if kind != pl.Null]
+    if len(typed) < 2:
+        return typed[0] if typed else kinds[0]
+    if len({_family(kind) for kind in typed}) > 1:
         return None
-    if _family(there[0]) == "text":
+    if _family(typed[0]) == "text":
         return pl.String()
-    empty = [pl.DataFrame(schema={"x": kind}) for kind in there]
+    empty = [pl.DataFrame(schema={"x": kind}) for kind in typed]
     joined = pl.concat(empty, how="vertical_relaxed").schema["x"]
-    whole = all(kind.is_integer() for kind in there)
+    whole = all(kind.is_integer() for kind in typed)
     return None if whole and not joined.is_integer() else joined
 
 
@@ -197,19 +174,19 @@ def _family(kind: pl.DataType) -> object:
 
 
 def require_readable(party: str, kinds: dict[str, pl.DataType]) -> None:
-    """Refuse types that Parquet has no place for, although polars writes them.
+    """Raise if a column has a type that Parquet cannot store, although polars writes it.
 
     Args:
-        party: Whose columns they are.
-        kinds: By column.
+        party: Name of the party.
+        kinds: Types by column.
 
     Raises:
-        ContractError: Integers of 128 bits.
+        ContractError: A column has 128-bit integers.
     """
     wide = [name for name, kind in kinds.items() if kind in (pl.Int128, pl.UInt128)]
     if wide:
         raise ContractError(
-            f"The table of {party} keeps {', '.join(wide)} as 128-bit integers.",
+            f"The table of {party} stores {', '.join(wide)} as 128-bit integers.",
             "Write them as 64-bit integers, or as strings.",
         )
 
@@ -220,10 +197,10 @@ class Expected:
 
     Attributes:
         name: Its declared name, for messages.
-        kind: How cells of a CSV file are read: as they are, as numbers or truth values, or as dates
-            and times, too.
-        values: Declared texts, which are never gaps.
-        is_id: Whether it is the ID, or makes it.
+        kind: How cells of a CSV file are parsed: ``text`` as they are, ``number`` as numbers or
+            booleans, ``date`` also as dates and times.
+        values: Declared texts, which are never missing values.
+        is_id: True if it is the ID, or a part of it.
     """
 
     name: str
@@ -233,12 +210,7 @@ class Expected:
 
 
 def expected_feature(name: str, feature: Feature) -> Expected:
-    """A feature's column.
-
-    Args:
-        name: For messages.
-        feature: Its declaration.
-    """
+    """Return the expected column of a feature."""
     if feature.type == "numeric":
         return Expected(name, "number" if feature.unit is None else "date")
     values = {*(feature.categories or ()), *feature.mapping}
@@ -248,11 +220,7 @@ def expected_feature(name: str, feature: Feature) -> Expected:
 
 
 def expected_label(label: Label) -> Expected | None:
-    """A label's column; None where nothing declares its type.
-
-    Args:
-        label: Its declaration.
-    """
+    """Return the expected column of a label; None if no declaration determines its type."""
     if label.task == "regression":
         return Expected(label.column, "number")
     if not label.classes:

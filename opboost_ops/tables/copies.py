@@ -1,15 +1,14 @@
-"""A table that is not used where it lies, read once a run into a copy in the party's home.
+"""Reads a table that cannot be used in place, once per run, into a copy in the party's home.
 
-A source is copied, and so is every table of which IDs are made, or persons' rows aggregated: here,
-and nowhere else. The copy is Parquet, sorted by ID, and there whole or not at all. No message shows
-a URL or a query.
+Sources are copied, and tables whose IDs are derived or whose rows are aggregated. The copy is a
+Parquet file sorted by ID, and is written atomically. No message shows a URL or a query.
 
-Two tables have the same fingerprint if they hold the same rows in some order: rows may be permuted,
-files split or joined, row groups and dictionaries other ones, and other columns are not looked at.
-Each row is written as one text, whose AES-CMAC is a pseudorandom number; the numbers are added up.
+Two tables have the same fingerprint if they have the same rows in any order: rows may be permuted,
+files split or joined, and row groups and dictionaries may differ; undeclared columns are ignored.
+Each row is serialised to a text, whose AES-CMAC is a pseudorandom number; these are summed.
 
-A cell is what `raw_table.numbers` makes of it: 5 and 5.0 are one number, NaN is missing, a
-category is its text, whatever type keeps it.
+A cell is what `raw_table.numbers` makes of it: 5 and 5.0 are the same number, NaN is missing, and a
+category is its text, whatever type stores it.
 """
 
 import hashlib
@@ -27,32 +26,32 @@ import pyarrow.parquet as pq
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError, OpBoostError
 from opboost_ops.mechanisms.cmac import keys_of_texts
-from opboost_ops.tables.columns import TEXTS, Expected, column_form, found_names, holds_numbers
+from opboost_ops.tables.columns import TEXTS, Expected, column_form, holds_numbers, match_names
 from opboost_ops.tables.database import database_parts
 from opboost_ops.tables.files import local_parts, s3_parts
 from opboost_ops.tables.parquet import FAILURES, polars_frame, scan, scan_common
-from opboost_ops.tables.people import Kept, People, write_ids, write_people, write_sorted
+from opboost_ops.tables.people import IdFilter, People, write_ids, write_people, write_sorted
 from opboost_ops.tables.spill.files import working_folder
-from opboost_ops.tables.text import no_room
+from opboost_ops.tables.text import out_of_space
 
-#: Bytes at home for each byte of a source, while it is sorted; once more while IDs are made, and
-#: while rows are aggregated.
-_TIMES = 2
+#: Bytes of free disk space needed per byte of a source while it is sorted; one more each while IDs
+#: are derived and while rows are aggregated.
+_SPACE_FACTOR = 2
 
-#: Errors of libraries and of the operating system, whose texts print cells, paths and URLs.
+#: Errors of libraries and of the operating system, whose texts contain cells, paths and URLs.
 _FOREIGN = (pl.exceptions.PolarsError, pa.ArrowException, OSError, ValueError, LookupError)
 
-#: Rows at a time.
+#: Rows per batch.
 _ROWS = 131_072
 
 
 @dataclass(frozen=True)
-class Copied:
-    """A source as it was copied.
+class CopyResult:
+    """The result of copying a source.
 
     Attributes:
-        people: How IDs and people were made: counts, and numbers of rows; empty where none were.
-        left_out: Why a column is not in the copy, or is text although it looks like more, by name.
+        people: Counts and row numbers from deriving IDs and aggregating; empty if neither was done.
+        left_out: By column, why it is not in the copy, or is text despite its look.
     """
 
     people: Mapping[str, Any]
@@ -65,24 +64,24 @@ def copy(
     target: Path,
     columns: Mapping[str, Expected],
     people: People | str,
-    keep: Kept | None = None,
-) -> Copied:
-    """Copy a source into a Parquet file, sorted by ID; whole or not at all.
+    keep: IdFilter | None = None,
+) -> CopyResult:
+    """Copy a source into a Parquet file, sorted by ID, atomically.
 
     Args:
-        source: What to read.
-        party: Whose it is, for messages.
-        target: The file.
-        columns: Declared columns by raw name; of all others their cells decide.
-        people: How rows become people, or the raw name of an ID column that is taken as it is; if
-            that is not there, a later check says so.
-        keep: Which of some IDs may be in the copy; all when absent.
+        source: The source.
+        party: Name of the party, for messages.
+        target: The Parquet file.
+        columns: Declared columns by raw name; types of other columns are inferred from their cells.
+        people: How rows become people, or the raw name of an ID column that is used as is; a
+            missing one is reported by a later check.
+        keep: Selects the IDs that may be in the copy; all by default.
 
     Returns:
-        How IDs and people were made, and which columns are left out.
+        Counts, and the columns that were left out.
 
     Raises:
-        OpBoostError: It cannot be read, or the disk has too little room.
+        OpBoostError: The source cannot be read, or the disk has too little space.
         ConnectionError: A server cannot be reached.
     """
     failure: Exception
@@ -103,15 +102,15 @@ def copy(
 
 
 def _fault(error: Exception, party: str) -> ContractError:
-    if no_room(error):
+    if out_of_space(error):
         return ContractError(
-            f"The disk of {party}'s home has become full while its table was copied.",
-            "Free some, set keep_runs_days, or move home in site.yaml to a larger disk.",
+            f"The disk of {party}'s home became full while its table was copied.",
+            "Free space, set keep_runs_days, or move home in site.yaml to a larger disk.",
         )
     return ContractError(
         f"The table of {party} cannot be read from its source ({type(error).__name__}).",
-        "Check tables in its site.yaml, and the job that writes it: is a file truncated, or do "
-        "types of one column differ between files?",
+        "Check tables in its site.yaml, and the job that writes it: a file may be truncated, or "
+        "the types of a column may differ between files.",
     )
 
 
@@ -122,20 +121,20 @@ def _copy(
     target: Path,
     columns: Mapping[str, Expected],
     people: People | str,
-    keep: Kept | None,
-) -> Copied:
-    makes = isinstance(people, People) and people.identity.is_made
+    keep: IdFilter | None,
+) -> CopyResult:
+    derives_ids = isinstance(people, People) and people.identity.is_made
     aggregate = people.aggregate if isinstance(people, People) else {}
-    times = _TIMES + makes + bool(aggregate)
+    factor = _SPACE_FACTOR + derives_ids + bool(aggregate)
 
     def room(needed: int) -> None:
-        """Refuse what the disk has no room for, before it is written."""
+        """Raise if the disk has too little space for a number of bytes and their processing."""
         free = shutil.disk_usage(target.parent).free
-        if needed * times > free:
+        if needed * factor > free:
             raise ContractError(
-                f"The table of {party} needs about {needed * times / 1e6:,.0f} MB in its home "
-                f"folder while it is copied, and {free / 1e6:,.0f} MB are free.",
-                "Free some, set keep_runs_days, or move home in site.yaml to a larger disk.",
+                f"Copying the table of {party} needs about {needed * factor / 1e6:,.0f} MB in its "
+                f"home folder, and {free / 1e6:,.0f} MB are free.",
+                "Free space, set keep_runs_days, or move home in site.yaml to a larger disk.",
             )
 
     url = source.url()
@@ -149,7 +148,7 @@ def _copy(
     notes |= partial
     facts: dict[str, Any] = {}
     identity = people if isinstance(people, str) else people.column
-    if isinstance(people, People) and makes:
+    if isinstance(people, People) and derives_ids:
         staged = folder / "ids.parquet"
         facts = write_ids(table, people, party, staged)
         table = scan(staged)
@@ -159,23 +158,23 @@ def _copy(
     if aggregate and column_form(identity) in names:
         if not table.select(pl.len()).collect().item():
             raise ContractError(
-                f"The table of {party} has no rows of which a person's row could be made.",
+                f"The table of {party} has no rows, so no person's row can be aggregated.",
                 "Check the job that writes it, and the query in its site.yaml.",
             )
         several, whole = whole, folder / "people.parquet"
         people_count = write_people(several, names[column_form(identity)], aggregate, party, whole)
         facts |= {"rows": int(table.select(pl.len()).collect().item()), "people": people_count}
     whole.replace(target)
-    return Copied(facts, notes)
+    return CopyResult(facts, notes)
 
 
 def content_fingerprint(files: Iterable[Path], columns: Sequence[str], key: bytes) -> str | None:
-    """The fingerprint of a table, 32 hex digits.
+    """Return the fingerprint of a table's content, 32 hex digits.
 
     Args:
-        files: That make it up.
-        columns: Raw names of those that count, in whatever order.
-        key: 32 bytes that nobody else has.
+        files: The table's files.
+        columns: Raw names of the relevant columns, in any order.
+        key: The party's secret 32-byte key.
 
     Returns:
         The fingerprint; None if a file cannot be read.
@@ -187,13 +186,13 @@ def content_fingerprint(files: Iterable[Path], columns: Sequence[str], key: byte
 
 
 def rows_fingerprint(blocks: Iterable[pl.DataFrame], columns: Sequence[str], key: bytes) -> str:
-    """The same of rows that are read already, 32 hex digits.
+    """Return the fingerprint of rows in memory, 32 hex digits.
 
     Args:
-        blocks: Of the rows, in whatever order.
-        columns: Names of those that count, in whatever order; one that a block lacks counts as
-            absent there.
-        key: 32 bytes that nobody else has.
+        blocks: Blocks of rows, in any order.
+        columns: Names of the relevant columns, in any order; one that is missing in a block counts
+            as absent there.
+        key: The party's secret 32-byte key.
     """
     names = sorted(set(columns))
     rows, total = 0, np.zeros(2, dtype=np.uint64)
@@ -209,15 +208,17 @@ def rows_fingerprint(blocks: Iterable[pl.DataFrame], columns: Sequence[str], key
 def _batches(paths: Iterable[Path], names: Sequence[str]) -> Iterator[pl.DataFrame]:
     for path in paths:
         with pq.ParquetFile(path, pre_buffer=False) as file:
-            there = found_names({name: name for name in names}, file.schema_arrow.names)
-            columns = list(there.values())
+            names_in_file = match_names({name: name for name in names}, file.schema_arrow.names)
+            columns = list(names_in_file.values())
             for batch in file.iter_batches(_ROWS, columns=columns, use_threads=False):
                 frame = polars_frame(batch)
-                yield frame.select(pl.col(column).alias(name) for name, column in there.items())
+                yield frame.select(
+                    pl.col(column).alias(name) for name, column in names_in_file.items()
+                )
 
 
 def _cells(block: pl.DataFrame, name: str) -> pl.Series:
-    """A column's cells as texts that begin with their kind and length, so that none runs over."""
+    """Serialise a column's cells with kind and length, so that concatenation is unambiguous."""
     if name not in block.columns:
         return pl.repeat("absent", block.height, eager=True)
     values = block.get_column(name)
@@ -225,11 +226,11 @@ def _cells(block: pl.DataFrame, name: str) -> pl.Series:
     if kind.is_integer():
         letter, texts = "n", values.cast(pl.String)
     elif kind.is_decimal():
-        # Long codes that differ are one float.
+        # As text, because different long codes may be equal as floats.
         letter, texts = "n", values.cast(pl.String).str.replace(r"\.0*$|(\.\d*[1-9])0+$", "$1")
     elif holds_numbers(kind):
         numbers = values.cast(pl.Float64).fill_nan(None)
-        # As integers, whole numbers have one text, and zero has no sign.
+        # Via integers, so that integral floats have a single text, and zero has no sign.
         whole = numbers.cast(pl.Int64, strict=False)
         whole = whole.set(whole.cast(pl.Float64) != numbers, None)
         letter, texts = "n", whole.cast(pl.String).fill_null(numbers.cast(pl.String))

@@ -1,4 +1,4 @@
-"""Rows of a database's query: PostgreSQL, SQLite, or whatever SQLAlchemy has a driver for."""
+"""Reads the rows of a database query from PostgreSQL, SQLite or another SQLAlchemy database."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -14,21 +14,21 @@ from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.tables.columns import Expected, column_form
 from opboost_ops.tables.files import Room
 
-#: Rows at a time.
+#: Rows per file.
 _ROWS = 100_000
 
-#: Most digits of a decimal.
-_DIGITS = 38
+#: Maximum number of digits of a decimal.
+_MAX_DIGITS = 38
 
-#: Actions of SQLite that change nothing.
-_READING = (
+#: SQLite actions that only read.
+_READ_ACTIONS = (
     sqlite3.SQLITE_SELECT,
     sqlite3.SQLITE_READ,
     sqlite3.SQLITE_FUNCTION,
     sqlite3.SQLITE_RECURSIVE,
 )
 
-#: Types of declared columns, where no row shows them.
+#: Types of declared columns in a result without rows.
 _TYPES = {"text": pl.String, "number": pl.Int64, "date": pl.Date}
 
 
@@ -40,24 +40,24 @@ def database_parts(
     columns: Mapping[str, Expected],
     room: Room,
 ) -> tuple[list[Path], dict[str, str]]:
-    """Read a database's answer into Parquet files of some rows each; at least one file.
+    """Write a query's result into Parquet files of some rows each; at least one file.
 
-    The query can only read: a statement that writes is refused by the database.
+    The connection is read-only: the database refuses statements that write.
 
     Args:
-        url: The database's; no message shows it.
-        source: With the query.
-        party: Whose it is.
-        folder: For the files.
-        columns: Declared columns by raw name, whose types an answer without rows has.
-        room: Asked before each file is written.
+        url: The database's URL; never shown in messages.
+        source: The source with the query.
+        party: Name of the party.
+        folder: Folder for the files.
+        columns: Declared columns by raw name, which determine the types of an empty result.
+        room: Called with the size of each file before it is written.
 
     Returns:
-        The files; and why columns are left out, by name.
+        The files; and by column, why it is left out.
 
     Raises:
-        ConfigError: There is no driver, the URL is none, or names a SQLite file that is not there.
-        ContractError: The query fails, or gives no table.
+        ConfigError: There is no driver, the URL is malformed, or its SQLite file does not exist.
+        ContractError: The query fails, or returns no table.
         ConnectionError: The database cannot be reached.
     """
     import sqlalchemy as sa
@@ -82,19 +82,19 @@ def database_parts(
             failure = _refused(party, error)
     except sa.exc.SQLAlchemyError as error:
         failure = _refused(party, error)
-    # Without the foreign exception, whose text shows the query, and may show the URL.
+    # Not chained: the foreign exception's text contains the query, and possibly the URL.
     raise failure from None
 
 
 def engine_of(url: str, party: str) -> Any:
-    """SQLAlchemy's engine for a URL; ``postgresql://`` means psycopg's.
+    """Create SQLAlchemy's engine for a URL; ``postgresql://`` uses psycopg.
 
     Args:
-        url: The database's.
-        party: Whose it is.
+        url: The database's URL.
+        party: Name of the party.
 
     Raises:
-        ConfigError: There is no driver for it, or it is no URL.
+        ConfigError: There is no driver for it, or the URL is malformed.
     """
     import sqlalchemy as sa
 
@@ -105,7 +105,7 @@ def engine_of(url: str, party: str) -> Any:
     except ImportError:
         problem = f"There is no driver for the database of {party} on this machine."
     except (sa.exc.ArgumentError, ValueError):
-        problem = f"What site.yaml of {party} names is not a database's URL."
+        problem = f"The database URL in site.yaml of {party} is malformed."
     raise ConfigError(
         problem,
         "PostgreSQL needs the extra postgres: pip install 'opboost-ops[postgres]'; a URL has the "
@@ -114,7 +114,7 @@ def engine_of(url: str, party: str) -> Any:
 
 
 def _require_file(url: Any, party: str) -> None:
-    """Refuse a SQLite file that is not there, which a connection would make."""
+    """Raise if a SQLite file does not exist; connecting would create it."""
     named = url.database if url.get_backend_name() == "sqlite" else None
     if named and named != ":memory:" and not named.startswith("file:") and not Path(named).exists():
         raise ConfigError(
@@ -124,12 +124,12 @@ def _require_file(url: Any, party: str) -> None:
 
 
 def _only_read(connection: Any) -> None:
-    """Let a connection refuse whatever writes, functions that a query calls included."""
+    """Make a connection refuse all writes, including those of functions that a query calls."""
     connection.execution_options(postgresql_readonly=True)
     if connection.dialect.name == "sqlite":
-        # No transaction protects: SQLite commits some statements, and creates files by others.
+        # A transaction is no protection: some SQLite statements commit, others create files.
         connection.connection.dbapi_connection.set_authorizer(
-            lambda action, *_: sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
+            lambda action, *_: sqlite3.SQLITE_OK if action in _READ_ACTIONS else sqlite3.SQLITE_DENY
         )
 
 
@@ -141,7 +141,7 @@ def _parts(
     columns: Mapping[str, Expected],
     room: Room,
 ) -> tuple[list[Path], dict[str, str]]:
-    # As it stands: neither a part of another statement, nor searched for parameters.
+    # Verbatim: not embedded into another statement, and without parameters.
     result = connection.execution_options(
         stream_results=True, yield_per=_ROWS, no_parameters=True
     ).exec_driver_sql(query)
@@ -174,7 +174,7 @@ def _parts(
 def _frame(
     names: list[str], rows: Any, columns: Mapping[str, Expected], left_out: dict[str, str]
 ) -> pl.DataFrame:
-    """Rows as a table; a column that is none is refused if it is declared, and else left out."""
+    """Convert rows to a table; a column of mixed types is refused if declared, else left out."""
     frame = {}
     for name, cells in zip(names, zip(*rows, strict=True), strict=True):
         expected = columns.get(column_form(name))
@@ -182,27 +182,27 @@ def _frame(
         if series is not None:
             frame[name] = series
         elif expected is None:
-            left_out[name] = "its cells are of types that no one column has"
+            left_out[name] = "its cells have no common type"
         else:
-            # By its declared name: a raw one gets into no log.
+            # By its declared name: raw names must not be logged.
             raise ContractError(
-                f"The column {expected.name} holds cells of types that no one column has.",
-                "Convert it in the query, as by CAST.",
+                f"The cells of column {expected.name} have no common type.",
+                "Convert it in the query, for example by CAST.",
             )
     return pl.DataFrame(frame)
 
 
 def _column(name: str, cells: Sequence[Any], expected: Expected | None) -> pl.Series | None:
-    """Cells as a column; None where no one type has all of them."""
+    """Convert cells to a column; None if they have no common type."""
     if any(isinstance(cell, Decimal) for cell in cells):
         if expected is not None and expected.kind == "text":
             return (_decimals if expected.is_id else _codes)(name, cells)
-        # Polars takes neither NaN nor an infinite one.
+        # Polars decimals support neither NaN nor infinity.
         cells = tuple(float(cell) if isinstance(cell, Decimal) else cell for cell in cells)
     with suppress(pl.exceptions.PolarsError, TypeError, OverflowError):
         series = pl.Series(name, list(cells), strict=False)
         if series.dtype == pl.Object:
-            # UUIDs, for example.
+            # For example UUIDs.
             series = pl.Series(name, [None if cell is None else str(cell) for cell in cells])
         if series.null_count() == cells.count(None):
             return series
@@ -210,7 +210,7 @@ def _column(name: str, cells: Sequence[Any], expected: Expected | None) -> pl.Se
 
 
 def _codes(name: str, cells: Sequence[Any]) -> pl.Series | None:
-    """Categories as texts: as numbers, some are too long or infinite, and fail all other cells."""
+    """Convert categories to texts: as numbers, one that is too long or infinite would fail all."""
     numbers = _numbers(cells)
     if numbers is None:
         return None
@@ -218,7 +218,7 @@ def _codes(name: str, cells: Sequence[Any]) -> pl.Series | None:
 
 
 def _code(number: Decimal) -> str:
-    """A number's text in the form that categories have."""
+    """Format a number in the form of categories."""
     text = f"{number if number else abs(number):f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -232,22 +232,22 @@ def _numbers(cells: Sequence[Any]) -> list[Decimal | None] | None:
 
 
 def _decimals(name: str, cells: Sequence[Any]) -> pl.Series | None:
-    """IDs as decimals: as floats, those of more than 15 digits would become one."""
+    """Convert IDs to decimals; as floats, IDs of more than 15 digits could become equal."""
     numbers = _numbers(cells)
     if numbers is None:
         return None
-    there = [number for number in numbers if number is not None]
-    if not all(number.is_finite() for number in there):
+    values = [number for number in numbers if number is not None]
+    if not all(number.is_finite() for number in values):
         return None
-    digits = max((-int(number.as_tuple().exponent) for number in there), default=0)
-    whole = max((number.adjusted() + 1 for number in there), default=0)
-    if max(digits, 0) + max(whole, 0) > _DIGITS:
+    digits = max((-int(number.as_tuple().exponent) for number in values), default=0)
+    whole = max((number.adjusted() + 1 for number in values), default=0)
+    if max(digits, 0) + max(whole, 0) > _MAX_DIGITS:
         return None
-    return pl.Series(name, numbers, pl.Decimal(_DIGITS, max(digits, 0)))
+    return pl.Series(name, numbers, pl.Decimal(_MAX_DIGITS, max(digits, 0)))
 
 
 def _refused(party: str, error: Exception) -> ContractError:
     return ContractError(
-        f"The database of {party} refuses the query of its table ({type(error).__name__}).",
-        "Run the query by hand, as the same user; it is under tables in site.yaml.",
+        f"The database of {party} refused the query of its table ({type(error).__name__}).",
+        "Run the query manually as the same user; it is under tables in site.yaml.",
     )

@@ -1,4 +1,4 @@
-"""Files of a source, in a folder or in S3, as Parquet."""
+"""Provides the files of a source, local or in S3, as Parquet."""
 
 import fnmatch
 import glob
@@ -17,24 +17,22 @@ from opboost_ops.tables.columns import Expected
 from opboost_ops.tables.parquet import files_of
 from opboost_ops.tables.text import text_table
 
-#: Refuses a number of bytes for which there is no room.
+#: Raises if there is no room for a number of bytes.
 Room = Callable[[int], None]
 
-#: About how many bytes a gzipped byte stands for.
-_GZIPPED = 6
+#: Assumed compression ratio of gzipped files.
+_GZIP_RATIO = 6
 
-_LOGIN = "Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the rights that they give."
+_LOGIN = "Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and their access rights."
 _SETTINGS = "Check the AWS_ variables of this process: endpoint, region, profile."
 _TRY_AGAIN = {408, 409, 429, 500, 502, 503, 504}
 
 
 def local_files(pattern: str) -> list[Path]:
-    """The files that a path or a pattern names, in the order of their names.
+    """Return the files that a path or a pattern names, sorted by name.
 
-    What is there is no pattern, whatever signs its name has; a folder stands for its Parquet files.
-
-    Args:
-        pattern: Path or pattern.
+    An existing path is never a pattern, whatever its characters; a folder stands for its Parquet
+    files.
     """
     exact = Path(pattern)
     if exact.exists():
@@ -55,23 +53,23 @@ def local_parts(
     columns: Mapping[str, Expected],
     room: Room,
 ) -> tuple[list[Path], dict[str, str]]:
-    """The files that a path or a pattern names, as Parquet, and why columns are left out.
+    """Return the files that a path or a pattern names as Parquet, and reasons for omitted columns.
 
     Args:
         pattern: Path or pattern.
-        source: How they are written.
-        party: Whose they are.
-        folder: For Parquet files that are made of others.
+        source: The files' format.
+        party: Name of the party.
+        folder: Folder for Parquet files that are converted from others.
         columns: Declared columns by raw name.
-        room: Asked before anything is written.
+        room: Called with a size before anything is written.
 
     Raises:
-        ContractError: There is none, or one cannot be read.
+        ContractError: There is no such file, or one cannot be read.
     """
     files = local_files(pattern)
     if not files:
         raise ContractError(
-            f"The table of {party} is missing: no file has the path or pattern in site.yaml.",
+            f"The table of {party} is missing: no file matches the path or pattern in site.yaml.",
             "Check tables there, and the job that writes the files.",
         )
     room(sum(_size(path.name, path.stat().st_size) for path in files))
@@ -86,16 +84,16 @@ def s3_parts(
     columns: Mapping[str, Expected],
     room: Room,
 ) -> tuple[list[Path], dict[str, str]]:
-    """The same of a bucket: ``s3://bucket/path/file.parquet``, or a pattern.
+    """Do the same for S3: ``s3://bucket/path/file.parquet``, or a pattern.
 
     Raises:
-        OpBoostError: There is none, or S3 refuses.
+        OpBoostError: There is no such object, or S3 refuses.
         ConnectionError: S3 cannot be reached.
     """
     bucket, _, pattern = url.removeprefix(S3).partition("/")
     if not bucket or not pattern:
         raise ContractError(
-            f"The table of {party} has no URL of the form s3://bucket/path.",
+            f"The URL of {party}'s table does not have the form s3://bucket/path.",
             "Correct tables in site.yaml.",
         )
     store = S3Bucket(bucket, "")
@@ -104,7 +102,7 @@ def s3_parts(
     keys = [pattern] if pattern in names else sorted(n for n in names if _matches(n, pattern))
     if not keys:
         raise ContractError(
-            f"The table of {party} is missing: its bucket holds no object of that name.",
+            f"The table of {party} is missing: its bucket has no object of that name.",
             "Check tables in site.yaml, and the job that writes the objects.",
         )
     room(sum(_size(key, store.size(key)) for key in keys))
@@ -116,14 +114,14 @@ def s3_parts(
 
 
 def _matches(key: str, pattern: str) -> bool:
-    """True if a pattern names an object, as it would a file: ``*`` ends at a slash."""
+    """True if a pattern matches an object as it would match a file: ``*`` stops at a slash."""
     parts, wanted = key.split("/"), pattern.split("/")
     same = len(parts) == len(wanted) and not parts[-1].startswith(".")
     return same and all(map(fnmatch.fnmatchcase, parts, wanted))
 
 
 def _size(name: str, size: int) -> int:
-    return size * (_GZIPPED if name.lower().endswith(".gz") else 1)
+    return size * (_GZIP_RATIO if name.lower().endswith(".gz") else 1)
 
 
 def _parquet(
@@ -144,14 +142,14 @@ def _parquet(
 
 @dataclass(frozen=True)
 class Login:
-    """How to reach a bucket, where the environment does not say it; what is empty, it says.
+    """Access to a bucket; empty values are taken from the environment.
 
     Attributes:
         key: Id of the access key.
         secret: The access key.
-        token: Of a session.
-        endpoint: URL of another service than Amazon's.
-        region: Its region.
+        token: Session token.
+        endpoint: URL of a service other than Amazon's.
+        region: Region of the bucket.
     """
 
     key: str = ""
@@ -162,12 +160,12 @@ class Login:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedObject:
     """An object in a listing.
 
     Attributes:
         key: Its name below the store's prefix.
-        modified: When it was written, in seconds since 1970.
+        modified: When it was last written, in seconds since 1970.
     """
 
     key: str
@@ -177,16 +175,15 @@ class Listed:
 class S3Bucket:
     """The objects below a prefix of a bucket.
 
-    Credentials, region and endpoint are taken from where AWS tools look for them, first of all
-    from the environment.
+    Credentials, region and endpoint come from the usual AWS sources, first from the environment.
 
     Args:
-        bucket: Its name.
-        prefix: What all names begin with, without slashes at its ends.
-        login: What to use instead of the environment's.
+        bucket: Name of the bucket.
+        prefix: Prefix of all names, without leading and trailing slashes.
+        login: Overrides the environment.
 
     Raises:
-        ConfigError: The extra ``s3`` is not installed, or the environment's settings are wrong.
+        ConfigError: The extra ``s3`` is not installed, or the environment's settings are invalid.
     """
 
     def __init__(self, bucket: str, prefix: str, login: Login | None = None) -> None:
@@ -218,7 +215,7 @@ class S3Bucket:
                     connect_timeout=5,
                     read_timeout=60,
                     retries={"mode": "standard", "max_attempts": 3},
-                    # Services other than Amazon's seldom have a host name for each bucket.
+                    # Other services rarely have a host name per bucket.
                     s3={"addressing_style": "path" if endpoint else "auto"},
                 ),
             )
@@ -234,7 +231,7 @@ class S3Bucket:
             return content
 
     def size(self, key: str) -> int:
-        """Bytes of an object."""
+        """Return the size of an object in bytes."""
         with _faults():
             return int(
                 self._client.head_object(Bucket=self._bucket, Key=self._prefix + key)[
@@ -243,7 +240,7 @@ class S3Bucket:
             )
 
     def download(self, key: str, path: Path) -> None:
-        """Write an object into a file, block by block."""
+        """Write an object into a file, in blocks."""
         with _faults():
             answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
             with path.open("wb") as file:
@@ -268,7 +265,7 @@ class S3Bucket:
                     status = _status(error)
                     if status == 412:
                         return False
-                    # Another writer is in the middle of the same: ask again who was first.
+                    # Another writer is writing the same object: retry to learn who was first.
                     if status != 409 or tries == 4:
                         raise
                 else:
@@ -287,14 +284,16 @@ class S3Bucket:
                 for item in page.get("CommonPrefixes", ())
             ]
 
-    def list(self, prefix: str) -> list[Listed]:
+    def list(self, prefix: str) -> list[ListedObject]:
         """See `Bucket.list`."""
         with _faults():
             pages = self._client.get_paginator("list_objects_v2").paginate(
                 Bucket=self._bucket, Prefix=self._prefix + prefix
             )
             return [
-                Listed(item["Key"].removeprefix(self._prefix), item["LastModified"].timestamp())
+                ListedObject(
+                    item["Key"].removeprefix(self._prefix), item["LastModified"].timestamp()
+                )
                 for page in pages
                 for item in page.get("Contents", ())
             ]
@@ -323,17 +322,17 @@ def _faults() -> Iterator[None]:
         failure = ConfigError(f"S3 is misconfigured ({type(error).__name__}).", _SETTINGS)
     except OSError as error:
         failure = ConnectionError(f"The S3 store cannot be reached ({type(error).__name__}).")
-    # Without the foreign exception, whose text names URLs.
+    # Not chained: the foreign exception's text contains URLs.
     raise failure from None
 
 
 def _refusal(error: Any) -> Exception:
     status = _status(error)
     code = str(error.response.get("Error", {}).get("Code", ""))
-    # The code is the server's word: only what looks like one is shown.
+    # The code is chosen by the server: show it only if it looks like one.
     shown = code if re.fullmatch(r"[A-Za-z]{1,40}", code) else str(status)
     if status in _TRY_AGAIN or code in ("RequestTimeout", "SlowDown", "Throttling"):
-        return ConnectionError(f"The S3 store is busy or broken ({shown}).")
+        return ConnectionError(f"The S3 store is temporarily unavailable ({shown}).")
     if code == "NoSuchBucket":
         return ConfigError(
             "The S3 store's bucket does not exist.", "Correct `store`, or create the bucket."

@@ -1,18 +1,18 @@
-r"""IDs as the federation's recipe makes them: texts in one form, and several columns joined.
+r"""Derives IDs by the federation's recipe: normalises texts, and joins several columns.
 
-Training, batch scoring, single rows, `opboost check` and `opboost forget` all make them here. What
-each rule does, in the order in which they are applied:
+Training, batch scoring, single rows, `opboost check` and `opboost forget` all derive IDs here. The
+rules, in the order in which they are applied:
 
-- ``strip``: white space at both ends goes, and each run of it inside becomes one space; white space
-  is Unicode's, the no-break space among it.
+- ``strip``: white space at both ends is removed, and inside each run of it becomes one space; white
+  space is Unicode's, including the no-break space.
 - ``nfc``: Unicode's canonical composition: u with a combining diaeresis becomes ü. Compatibility
-  forms stay apart: a ligature is not its letters.
-- ``casefold``: Unicode's full case folding, in NFC: ``Straße`` and ``STRASSE`` are one.
-- ``digits``: a text of nothing but decimal digits, of whatever script, is written in 0 to 9 without
-  leading zeros; any other text stays as it is.
+  forms stay distinct: a ligature is not equal to its letters.
+- ``casefold``: Unicode's full case folding, in NFC: ``Straße`` and ``STRASSE`` become equal.
+- ``digits``: a text of decimal digits only, in any script, is written in 0 to 9 without leading
+  zeros; other texts are unchanged.
 
-Doing it twice changes nothing more. Values of several columns are joined by ``|``; inside a value
-``|`` and ``\\`` get a ``\\`` before them, so that no two rows of values give one text.
+The rules are idempotent. Values of several columns are joined by ``|``; ``|`` and ``\\`` inside a
+value are escaped by ``\\``, so that different values never give the same text.
 """
 
 import re
@@ -35,7 +35,7 @@ def _digits(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """The form that canonical caseless matching compares (Unicode, D145), composed."""
+    """Return the form that canonical caseless matching compares (Unicode, D145), in NFC."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
 
 
@@ -50,11 +50,11 @@ _JOINT, _ESCAPE = "|", "\\"
 
 
 class Changes:
-    """Changes by the rules, by declared column.
+    """Counts of changes by the rules, by declared column.
 
     Attributes:
-        values: How many values each rule changed, those that an earlier one changed among them.
-        missing: How many rows have no value, or none but white space.
+        values: Number of values that each rule changed, including ones changed by earlier rules.
+        missing: Number of rows whose value is missing or only white space.
     """
 
     def __init__(self) -> None:
@@ -65,18 +65,18 @@ class Changes:
 def person_ids(
     parts: Mapping[str, pl.Series], identity: IdColumn, changes: Changes | None = None
 ) -> pl.Series:
-    """The IDs of rows.
+    """Derive the IDs of rows.
 
     Args:
-        parts: The columns that it is read from, by declared name, shape (n,) each.
+        parts: The ID's columns by declared name, shape (n,) each.
         identity: The recipe.
-        changes: Counts what is changed.
+        changes: Counts the changes.
 
     Returns:
-        Texts, shape (n,); none where a column has no value.
+        Texts, shape (n,); null if a column has no value.
 
     Raises:
-        ContractError: A column holds what has no one text, such as fractions or times.
+        ContractError: A column's values have no single text form, such as fractions or times.
     """
     columns = [_column(parts[name], name, identity, changes) for name in identity.parts]
     if len(columns) == 1:
@@ -96,10 +96,10 @@ def person_ids(
 
 
 def id_of_text(text: str, identity: IdColumn) -> str:
-    """The ID that the recipe makes of one that a person has typed: its values joined by ``|``.
+    """Derive the ID from one that a person has typed, with its values joined by ``|``.
 
     Args:
-        text: As typed, in whatever case or form.
+        text: The typed text, in any case or form.
         identity: The recipe.
     """
     values = [text]
@@ -133,10 +133,10 @@ def _column(values: pl.Series, name: str, identity: IdColumn, changes: Changes |
 
 
 def _texts(values: pl.Series, name: str) -> pl.Series:
-    """A column's values as texts: 42 and "42", a date and "1990-02-01" are one value."""
+    """Convert a column's values to texts: 42 equals "42", and a date equals "1990-02-01"."""
     kind = values.dtype
     if kind == pl.Datetime("us") or kind == pl.Datetime("ns") or kind == pl.Datetime("ms"):
-        # Programs that know no dates write them as midnights.
+        # Programs without a date type write dates as midnights.
         if not (values.drop_nulls().dt.time() == time()).all():
             kind = pl.Time()
         else:
@@ -146,6 +146,6 @@ def _texts(values: pl.Series, name: str) -> pl.Series:
     if kind.is_integer() or kind in (pl.String, pl.Categorical, pl.Enum, pl.Null):
         return values.cast(pl.String)
     raise ContractError(
-        f"The ID is made of {name}, whose type {type_name(kind)} has no single text form.",
-        "Write it as text, whole numbers or dates; in a query by CAST.",
+        f"The ID is derived from {name}, whose type {type_name(kind)} has no single text form.",
+        "Write it as text, integers or dates; in a query by CAST.",
     )

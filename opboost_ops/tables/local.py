@@ -1,4 +1,4 @@
-"""Tables that a command names: Parquet or CSV, whose dialect is looked up in the file."""
+"""Reads tables that a command names: Parquet, or CSV with a detected dialect."""
 
 import gzip
 import re
@@ -19,29 +19,29 @@ from opboost_ops.tables.copies import copy
 from opboost_ops.tables.files import local_files
 from opboost_ops.tables.parquet import files_of, scan_common, unreadable
 
-#: Bytes of a file that show its dialect.
-_LOOK = 1 << 20
+#: Number of bytes from which a file's dialect is detected.
+_SAMPLE_BYTES = 1 << 20
 
-#: Entries of a source that a command may be given, as ``site.yaml`` has them.
+#: Entries of a source that --dialect may set, as in ``site.yaml``.
 _DIALECT = ("separator", "decimal", "thousands", "encoding", "dates", "missing")
 
 
 def dialect_of(text: str) -> dict[str, Any]:
-    """Entries of a dialect as a command is given them: ``decimal: ',', dates: '%d.%m.%Y'``.
+    """Parse a dialect from a command line: ``decimal: ',', dates: '%d.%m.%Y'``.
 
     Args:
-        text: Entries of YAML with commas between them.
+        text: YAML entries, separated by commas.
 
     Raises:
-        ConfigError: It is no such text.
+        ConfigError: The text is malformed.
     """
     entries: Any = None
     with suppress(yaml.YAMLError):
         entries = yaml.safe_load(text if text.lstrip().startswith("{") else f"{{{text}}}")
     if not isinstance(entries, dict) or (set(entries) - set(_DIALECT)):
         raise ConfigError(
-            "--dialect is not understood.",
-            f"Write entries such as \"decimal: ',', dates: '%d.%m.%Y'\"; there are "
+            "--dialect cannot be parsed.",
+            f"Write entries such as \"decimal: ',', dates: '%d.%m.%Y'\"; the keys are "
             f"{', '.join(_DIALECT)}.",
         )
     return entries
@@ -50,18 +50,18 @@ def dialect_of(text: str) -> dict[str, Any]:
 def source_of(
     at: str, query: str | None = None, dialect: Mapping[str, Any] | None = None
 ) -> Source:
-    """The source at a path or URL; what its dialect does not say is looked up in a local file.
+    """Return the source at a path or URL; an incomplete dialect is detected from a local file.
 
     Args:
         at: Path, pattern or URL.
-        query: Of a database.
-        dialect: Entries that are declared.
+        query: Query of a database.
+        dialect: Declared entries.
 
     Raises:
-        ConfigError: It is not as a source is declared.
+        ConfigError: The declaration is invalid.
     """
     try:
-        return Source(at=at, query=query, **{**_written(at), **(dialect or {})})
+        return Source(at=at, query=query, **{**_detected_dialect(at), **(dialect or {})})
     except ValidationError as error:
         first = error.errors()[0]
         place = ": ".join(map(str, [*first["loc"][:1], ""]))
@@ -74,15 +74,15 @@ def read_local(
     columns: Mapping[str, Expected] | None = None,
     dialect: Mapping[str, Any] | None = None,
 ) -> tuple[pl.DataFrame, dict[str, str]]:
-    """A table in Parquet or CSV, a folder or pattern of them, and why columns are left out.
+    """Read a Parquet or CSV table, folder or pattern; also return reasons for omitted columns.
 
     Args:
-        path: Where it is.
+        path: Path or pattern.
         columns: Declared columns by raw name.
-        dialect: Entries of a CSV file's dialect that are declared.
+        dialect: Declared entries of a CSV file's dialect.
 
     Raises:
-        ContractError: It is not there, or is neither Parquet nor CSV of this dialect.
+        ContractError: The table does not exist, or is neither Parquet nor CSV of this dialect.
     """
     if is_source(str(path)) and local_files(str(path)):
         with TemporaryDirectory(prefix="opboost-table-") as folder:
@@ -100,19 +100,19 @@ def read_local(
 
 
 def read_rows(path: Path) -> pl.DataFrame:
-    """The rows of `read_local`."""
+    """Read the rows as by `read_local`."""
     return read_local(path)[0]
 
 
-def _written(at: str) -> dict[str, Any]:
-    """Separator and decimal sign of a local CSV file, by its first lines."""
+def _detected_dialect(at: str) -> dict[str, Any]:
+    """Detect separator and decimal sign of a local CSV file from its first lines."""
     files = [] if "://" in at else local_files(at)
     if not files or not is_text(files[0].name):
         return {}
     opener = gzip.open if files[0].name.lower().endswith(".gz") else open
     try:
         with opener(files[0], "rb") as file:
-            raw = file.read(_LOOK)
+            raw = file.read(_SAMPLE_BYTES)
     except (OSError, EOFError):
         return {}
     utf_16 = raw.startswith((b"\xff\xfe", b"\xfe\xff"))
@@ -123,7 +123,7 @@ def _written(at: str) -> dict[str, Any]:
     if separator != "," and head.count(separator):
         declared["separator"] = separator
         sign = re.escape(separator)
-        # Not 1,500, whose comma may stand between thousands.
+        # Not 1,500, whose comma may separate thousands.
         number = r"-?(?![1-9]\d{0,2},\d{3}(?!\d))\d+,\d+"
         field = rf"(?:^|{sign})\s*{number}\s*(?={sign}|\r?$)"
         if re.search(field, text, re.MULTILINE):

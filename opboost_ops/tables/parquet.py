@@ -1,6 +1,6 @@
-"""Parquet files where they lie: one file, or a folder of them in the order of their names.
+"""Reads Parquet files in place: one file, or a folder of files sorted by name.
 
-Paths are never patterns here: polars would take brackets in a folder's name for one.
+Paths are never passed as patterns, because polars would expand brackets in a folder's name.
 """
 
 import hashlib
@@ -19,31 +19,31 @@ from opboost_ops.tables.columns import (
     column_form,
     common_type,
     is_readable,
-    require_different,
     require_readable,
+    require_unique,
     type_name,
 )
 
-#: Why a column of several files is left out.
+#: Reasons for leaving out a column of several files.
 PARTIAL = "some of the table's files lack it"
 DIFFERENT = "the table's files disagree about its type"
 
-#: The folder by which Delta Lake says which files of a table count.
+#: Folder in which Delta Lake lists the current files of a table.
 _DELTA = "_delta_log"
 
 
 def files_of(path: Path) -> tuple[Path, ...]:
-    """The files that make up a table.
+    """Return the files of a table.
 
     Args:
-        path: A file, or a folder whose ``*.parquet`` files are meant; hidden ones are not.
+        path: A file, or a folder whose ``*.parquet`` files are read, except hidden ones.
 
     Returns:
-        The files in their order; none for an empty folder.
+        The sorted files; empty for an empty folder.
 
     Raises:
-        ContractError: The folder holds rows elsewhere, too, which would be left out.
-        OSError: There is nothing, or it may not be read.
+        ContractError: The folder also has rows in other files, which would be left out.
+        OSError: The path does not exist, or must not be read.
     """
     if not path.is_dir():
         path.stat()
@@ -51,8 +51,8 @@ def files_of(path: Path) -> tuple[Path, ...]:
     entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
     if any(entry.name == _DELTA for entry in entries):
         raise ContractError(
-            "A table's folder is a Delta table, whose Parquet files hold deleted rows, too.",
-            "Export its present rows, or name the files that hold them by a pattern.",
+            "A table's folder is a Delta table, whose Parquet files also contain deleted rows.",
+            "Export its current rows, or name the files that hold them by a pattern.",
         )
     files = tuple(e for e in entries if e.is_file() and e.suffix.lower() == ".parquet")
     folders = any(entry.is_dir() and not entry.name.startswith("_") for entry in entries)
@@ -65,13 +65,13 @@ def files_of(path: Path) -> tuple[Path, ...]:
 
 
 def digest_of(files: Iterable[Path]) -> bytes:
-    """Sha256 of a table: of its one file, or of the digests of all, whatever their names.
+    """Return a table's SHA-256: of its only file, or of all files' digests, whatever their names.
 
     Args:
-        files: At least one.
+        files: At least one file.
 
     Raises:
-        OSError: One cannot be read.
+        OSError: A file cannot be read.
     """
     digests = []
     for path in files:
@@ -80,44 +80,46 @@ def digest_of(files: Iterable[Path]) -> bytes:
     return digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
 
 
-#: What a file that is no table, or is damaged, lets its readers raise.
+#: Exceptions of readers for files that are damaged or not tables.
 FAILURES = (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError)
 
 
 def schema_of(path: Path, party: str) -> dict[str, pl.DataType]:
-    """Columns of a file and their types, as its rows are read.
+    """Return the columns of a file and their types, as its rows are read.
 
     Args:
         path: The file.
-        party: Whose it is.
+        party: Name of the party.
 
     Raises:
-        ContractError: It is no Parquet, columns share names, or a type cannot be read.
+        ContractError: The file is not Parquet, columns share names, or a type cannot be read.
     """
     with suppress(*FAILURES):
         arrow = pq.read_schema(path)
-        require_different(arrow.names, f"table of {party}")
-        if odd := [str(at) for at, kind in enumerate(arrow.types, 1) if not is_readable(kind)]:
+        require_unique(arrow.names, f"table of {party}")
+        if unsupported := [
+            str(at) for at, kind in enumerate(arrow.types, 1) if not is_readable(kind)
+        ]:
             raise ContractError(
-                f"The table of {party} keeps types that cannot be read, in column "
-                f"{', '.join(odd)}: decimals of more than 38 digits, or list views.",
+                f"The table of {party} has types that cannot be read, in column "
+                f"{', '.join(unsupported)}: decimals of more than 38 digits, or list views.",
                 "Write them as 64-bit numbers, strings or lists.",
             )
         return dict(polars_frame(arrow.empty_table()).schema)
     with suppress(*FAILURES), open(path, "rb") as opened:
         schema = dict(pl.read_parquet_schema(opened))
         if {pl.Int128, pl.UInt128} & set(schema.values()):
-            return schema  # Arrow reads no file that has one.
+            return schema  # Arrow cannot read such a file.
     raise unreadable(party)
 
 
 def polars_frame(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
-    """Columns of Arrow in the types that polars works with.
+    """Convert Arrow columns to types that polars works with.
 
-    Decimals of all widths are 128 bits wide, and an extension type is what it is stored as.
+    Decimals of all widths become 128 bits wide, and extension types their storage types.
 
     Args:
-        table: Without types that `columns.is_readable` excludes.
+        table: A table without types that `columns.is_readable` excludes.
     """
     columns, fields = [], []
     for field, values in zip(table.schema, table.columns, strict=True):
@@ -132,40 +134,36 @@ def polars_frame(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
 
 
 def unreadable(party: str) -> ContractError:
-    """The error for a table that is no table.
-
-    Args:
-        party: Whose it is.
-    """
+    """Return the error for a file that cannot be read as a table."""
     return ContractError(
         f"The table of {party} is missing, truncated or not a Parquet file.",
-        "Check tables in its site.yaml, and the job that writes what it names; CSV files end in "
-        ".csv, .tsv or .txt, or in .gz after that.",
+        "Check tables in its site.yaml, and the job that writes it. Names of CSV files must end "
+        "in .csv, .tsv or .txt, optionally followed by .gz.",
     )
 
 
 def scan(path: Path) -> pl.LazyFrame:
-    """A file, read when it is needed."""
+    """Scan a file lazily."""
     return pl.scan_parquet(path, glob=False, hive_partitioning=False)
 
 
 def scan_common(
     paths: Sequence[Path], party: str, columns: Mapping[str, Expected]
 ) -> tuple[pl.LazyFrame, dict[str, str]]:
-    """The columns that all files have, in the order of the first one, named by `column_form`.
+    """Return the columns that all files have, in the first file's order, named by `column_form`.
 
-    Files may keep a column in several types of one kind, such as 32 and 64-bit numbers.
+    Files may store a column in several types of one kind, such as 32 and 64-bit numbers.
 
     Args:
         paths: At least one file.
-        party: Whose they are.
-        columns: Declared columns by raw name, which all files must have or none.
+        party: Name of the party.
+        columns: Declared columns by raw name, which must be in all files or in none.
 
     Returns:
-        The rows; and why columns are left out, by name.
+        The rows; and by column, why it is left out.
 
     Raises:
-        ContractError: A file is no Parquet, or files lack a declared column or disagree about it.
+        ContractError: A file is not Parquet, or files lack a declared column or disagree on it.
     """
     columns = {column_form(raw): expected for raw, expected in columns.items()}
     schemas = [
@@ -181,7 +179,7 @@ def scan_common(
     for name in sorted(left_out.keys() & columns.keys()):
         raise ContractError(
             f"Some files of {party}'s table have no column {columns[name].name}.",
-            "Write all of them with the same columns, or name those that have it.",
+            "Write all of them with the same columns, or select the files that have it.",
         )
     kinds: dict[str, pl.DataType] = {}
     for name in schemas[0].keys() - left_out.keys():
@@ -192,7 +190,7 @@ def scan_common(
         if kind is not None and kind not in (pl.Int128, pl.UInt128):
             kinds[name] = kind
         elif name in columns:
-            raise differing(party, [columns[name].name])
+            raise type_conflict(party, [columns[name].name])
         else:
             unusable = "a column of type {} is not a feature"
             left_out[name] = DIFFERENT if kind is None else unusable.format(type_name(kind))
@@ -211,24 +209,19 @@ def scan_common(
     return pl.concat(parts), left_out
 
 
-def differing(party: str, names: Sequence[str]) -> ContractError:
-    """The error for files that keep declared columns in types of several kinds.
-
-    Args:
-        party: Whose they are.
-        names: The declared columns.
-    """
+def type_conflict(party: str, names: Sequence[str]) -> ContractError:
+    """Return the error for files that store declared columns in incompatible types."""
     return ContractError(
-        f"The files of {party}'s table disagree about the type of {', '.join(names)}.",
+        f"The files of {party}'s table disagree on the type of {', '.join(names)}.",
         "Write all of them with the same types.",
     )
 
 
 def read_all(path: Path) -> pl.DataFrame:
-    """A whole table as it lies there, for experiments and at home.
+    """Read a whole table in place, for experiments and local use.
 
     Args:
-        path: A file, or a folder of them.
+        path: A file, or a folder of files.
 
     Raises:
         ContractError, PolarsError, OSError: A file cannot be read.

@@ -1,13 +1,12 @@
-"""How a party's rows become people: sorted, several rows of a person aggregated to one.
+"""Converts a party's rows to people: sorts them, and aggregates several rows of a person to one.
 
-What is told of a table stays at home: counts, and numbers of rows, never an ID.
+What is reported about a table stays at the party: counts and row numbers, never an ID.
 
-Where rows are aggregated, those without an ID become one without an ID, which the check of the
-table refuses: how many there are is reported at home. Missing values, NaN among them, do not count;
-where a person has no other value, the result is missing. ``n`` counts rows, whatever is in them.
-Sums are those of 64-bit floats, rounded once (`math.fsum`), so that the order of rows moves no cell
-of anybody's: a changed cell is charged. A sum that is no 64-bit float is infinite, which the check
-of the table refuses.
+Rows without an ID are aggregated to one row without an ID, which the check of the table refuses;
+their number is reported locally. Missing values, including NaN, are ignored; if a person has no
+other value, the result is missing. ``n`` counts rows, whatever they contain. Sums are those of
+64-bit floats, rounded once (`math.fsum`), so that the order of rows changes nobody's cell: a
+changed cell is charged. A sum that overflows is infinite, which the check of the table refuses.
 """
 
 import math
@@ -31,21 +30,21 @@ from opboost_ops.tables.id_recipe import Changes, person_ids
 from opboost_ops.tables.parquet import scan
 from opboost_ops.tables.spill.tables import rows_of_block
 
-#: About how many rows are in memory at once; besides all IDs.
+#: Rows in memory at once, approximately, in addition to all IDs.
 _ROWS = 1_000_000
 
-#: Which of some IDs may be in the copy, boolean.
-Kept = Callable[[pl.Series], pl.Series]
+#: Selects the IDs that may be in a copy; returns booleans.
+IdFilter = Callable[[pl.Series], pl.Series]
 
-#: Name of what a run keeps at home of how it made IDs and people: counts, and numbers of rows.
+#: Name of the local record of how a run derived IDs and people: counts and row numbers.
 PEOPLE = "people"
 
-#: Most numbers of rows that are kept.
-_NUMBERED = 1000
+#: Maximum number of row numbers that are kept.
+_MAX_ROW_NUMBERS = 1000
 
 
 class RowWriter:
-    """A new Parquet file, written some rows at a time; its owner alone may read it.
+    """A new Parquet file, written in blocks of rows and readable only by its owner.
 
     Args:
         target: The file.
@@ -60,14 +59,12 @@ class RowWriter:
         return self
 
     def write(self, rows: pl.DataFrame) -> None:
-        """Add rows.
-
-        Args:
-            rows: With the columns of those before them.
-        """
-        laid = rows.to_arrow(compat_level=pl.CompatLevel.oldest())
-        self._writer = self._writer or pq.ParquetWriter(self._file, laid.schema, compression="zstd")
-        self._writer.write_table(laid)
+        """Append rows, whose columns must be those of the rows before."""
+        table = rows.to_arrow(compat_level=pl.CompatLevel.oldest())
+        self._writer = self._writer or pq.ParquetWriter(
+            self._file, table.schema, compression="zstd"
+        )
+        self._writer.write_table(table)
 
     def __exit__(self, *_: object) -> None:
         with self._file:
@@ -76,15 +73,15 @@ class RowWriter:
 
 
 def write_sorted(
-    table: pl.LazyFrame, identity: str | None, target: Path, keep: Kept | None = None
+    table: pl.LazyFrame, identity: str | None, target: Path, keep: IdFilter | None = None
 ) -> None:
-    """Write a table in the order of its IDs; rows of one ID stay in theirs, gaps come first.
+    """Write a table sorted by ID, stably, with null IDs first.
 
     Args:
-        table: From files, which are read once for each million rows.
-        identity: Name of the ID column; without one, the order stays.
-        target: The file; its owner alone may read it.
-        keep: Whose rows are copied; all when absent.
+        table: Lazily scanned files, which are read once per million rows.
+        identity: Name of the ID column; without one, the order is kept.
+        target: The file, readable only by its owner.
+        keep: Selects the IDs to copy; all by default.
     """
     if identity is None:
         table.sink_parquet(target, compression="zstd")
@@ -109,20 +106,20 @@ def write_sorted(
 def write_people(
     table: Path, identity: str, aggregate: Mapping[str, str], party: str, target: Path
 ) -> int:
-    """Write one row per person of a table that is sorted by ID.
+    """Write one row per person from a table that is sorted by ID.
 
     Args:
         table: A Parquet file.
-        identity: Its ID column.
-        aggregate: By column to write, as ``site.yaml`` declares it.
-        party: Whose it is, for messages.
-        target: The file; its owner alone may read it.
+        identity: Name of its ID column.
+        aggregate: Aggregation of each column to write, as in ``site.yaml``.
+        party: Name of the party, for messages.
+        target: The file, readable only by its owner.
 
     Returns:
-        How many people there are.
+        The number of people.
 
     Raises:
-        ContractError: A column is not there, or cannot be aggregated so.
+        ContractError: A column is missing, or cannot be aggregated in the declared way.
     """
     rows = scan(table)
     schema = dict(rows.collect_schema())
@@ -138,12 +135,12 @@ def write_people(
     )
     people = 0
     with RowWriter(target) as written:
-        for block in _whole_people(blocks, identity):
+        for block in _group_whole_people(blocks, identity):
             frame = block.group_by(identity, maintain_order=True).agg(
                 expression.alias(name) for name, (expression, _, _) in steps.items()
             )
             frame = frame.with_columns(
-                pl.Series(name, [_exactly(v, how) for v in frame.get_column(name)], pl.Float64)
+                pl.Series(name, [_exact_sum(v, how) for v in frame.get_column(name)], pl.Float64)
                 for name, (_, _, how) in steps.items()
                 if how in ("sum", "mean")
             )
@@ -155,9 +152,9 @@ def write_people(
 def _step(
     name: str, declared: str, at: int, columns: Mapping[str, tuple[str, pl.DataType]], party: str
 ) -> tuple[pl.Expr, str, str]:
-    """The expression that makes a column, the raw column that it reads, and how.
+    """Return the expression of an aggregated column, the raw column that it reads, and how.
 
-    Errors give an entry's place: raw names get into no log that others may read.
+    Errors name an entry by position, because raw names must not be logged.
     """
     parsed = re.fullmatch(r"(\w+)(?:\((.+)\))?", declared)
     assert parsed is not None
@@ -167,8 +164,8 @@ def _step(
     column = column_form(parsed[2] or name)
     if column not in columns:
         raise ContractError(
-            f"Entry {at} of `aggregate` in site.yaml of {party} names a column that the table "
-            "lacks.",
+            f"Entry {at} of `aggregate` in site.yaml of {party} names a column that is not in the "
+            "table.",
             "Correct tables there, or the query.",
         )
     raw, kind = columns[column]
@@ -176,9 +173,9 @@ def _step(
     numeric = holds_numbers(kind)
     if kind.is_nested() or (how in ("sum", "mean") and not numeric):
         raise ContractError(
-            f"Entry {at} of `aggregate` in site.yaml of {party} asks for the {how} of a column of "
+            f"Entry {at} of `aggregate` in site.yaml of {party} requests the {how} of a column of "
             f"type {type_name(kind)}.",
-            "Name another aggregate; texts and dates have min and max.",
+            "Use another aggregate; texts and dates have min and max.",
         )
     if how in ("sum", "mean"):
         return values.cast(pl.Float64).drop_nulls(), raw, how
@@ -186,7 +183,7 @@ def _step(
     return values.max() if how == "max" else values.min(), raw, how
 
 
-def _exactly(values: pl.Series, how: str) -> float | None:
+def _exact_sum(values: pl.Series, how: str) -> float | None:
     if not len(values):
         return None
     try:
@@ -196,8 +193,8 @@ def _exactly(values: pl.Series, how: str) -> float | None:
     return total if how == "sum" else total / len(values)
 
 
-def _whole_people(blocks: Iterator[pl.DataFrame], identity: str) -> Iterator[pl.DataFrame]:
-    """The same rows, so that nobody's are in two blocks."""
+def _group_whole_people(blocks: Iterator[pl.DataFrame], identity: str) -> Iterator[pl.DataFrame]:
+    """Redistribute rows so that each person's rows are in a single block."""
     pending: pl.DataFrame | None = None
     for block in blocks:
         joined = block if pending is None else pl.concat([pending, block])
@@ -216,10 +213,10 @@ class People:
     """How a party's rows become people.
 
     Attributes:
-        identity: How the federation makes its IDs.
-        column: Raw name of the ID column, which is written where IDs are made.
-        parts: Raw names of the columns that IDs are made of, by declared name.
-        aggregate: How a person's rows become one, by raw name.
+        identity: The federation's recipe for IDs.
+        column: Raw name of the ID column, which is written if IDs are derived.
+        parts: Raw names of the ID's columns, by declared name.
+        aggregate: Aggregation of a person's rows, by raw name.
     """
 
     identity: IdColumn
@@ -229,13 +226,13 @@ class People:
 
 
 def people_of(site: Site, policy: Policy, federation: str, identity: IdColumn) -> People:
-    """How a party's rows become people of a federation.
+    """Return how a party's rows become people of a federation.
 
     Args:
-        site: The party's.
-        policy: The party's.
-        federation: Its name.
-        identity: How it makes its IDs.
+        site: The party's site.
+        policy: The party's policy.
+        federation: Name of the federation.
+        identity: The federation's recipe for IDs.
     """
     raw = {name: policy.raw_column(name, identity.column) for name in identity.parts}
     return People(
@@ -247,26 +244,26 @@ def people_of(site: Site, policy: Policy, federation: str, identity: IdColumn) -
 
 
 def write_ids(table: pl.LazyFrame, people: People, party: str, target: Path) -> dict[str, Any]:
-    """Write a table with its IDs.
+    """Write a table with its derived IDs.
 
     Args:
         table: Raw columns.
         people: How its rows become people.
-        party: Whose it is, for messages.
-        target: The file; its owner alone may read it.
+        party: Name of the party, for messages.
+        target: The file, readable only by its owner.
 
     Returns:
-        Rows; values that each rule changed, and rows without a value, by declared column; IDs that
-        are written in several ways; rows with an ID of another row, and their numbers.
+        Number of rows; values that each rule changed, and rows without a value, by declared column;
+        number of IDs with several spellings; number of rows that share an ID, and row numbers.
 
     Raises:
-        ContractError: A column is not there, or holds what has no one text.
+        ContractError: A column is missing, or has no single text form.
     """
     names = {column_form(name): name for name in table.collect_schema().names()}
-    if absent := [part for part, raw in people.parts.items() if column_form(raw) not in names]:
+    if missing := [part for part, raw in people.parts.items() if column_form(raw) not in names]:
         raise ContractError(
-            f"The table of {party} lacks {', '.join(absent)}, which the ID is made of.",
-            "Add it to the table, or let policy.yaml say what it is called there.",
+            f"The table of {party} has no column {', '.join(missing)}, a part of the ID.",
+            "Add it to the table, or set its raw name in policy.yaml.",
         )
     raw = {part: names[column_form(column)] for part, column in people.parts.items()}
     changes, hashes = Changes(), list[pl.DataFrame]()
@@ -289,12 +286,12 @@ def write_ids(table: pl.LazyFrame, people: People, party: str, target: Path) -> 
         "missing": dict(changes.missing),
         "several_spellings": by_id.filter(pl.col("spelt") > 1).height,
         "repeated": doubled.height,
-        "repeated_rows": doubled.get_column("row").sort().head(_NUMBERED).to_list(),
+        "repeated_rows": doubled.get_column("row").sort().head(_MAX_ROW_NUMBERS).to_list(),
     }
 
 
 def _blocks(table: pl.LazyFrame, rows: int) -> Iterator[pl.DataFrame]:
-    """A table in blocks; one without rows is one block, which has its columns."""
+    """Yield a table in blocks; an empty table is one block with its columns."""
     blocks = table.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming")
     first = next(blocks, None)
     yield table.collect() if first is None else first

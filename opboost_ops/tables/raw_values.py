@@ -1,4 +1,4 @@
-"""Raw cells as their declaration takes them: dates as numbers, categories in one text form."""
+"""Converts raw cells by their declaration: dates to numbers, categories to one text form."""
 
 import math
 from collections.abc import Mapping
@@ -11,24 +11,24 @@ from opboost_ops.errors import ContractError
 from opboost_ops.tables.columns import TEXTS, holds_categories
 from opboost_ops.tables.dialect import moments, zoned
 
-#: Most classes that nobody has declared.
-MOST_CLASSES = 100
+#: Maximum number of undeclared classes.
+MAX_CLASSES = 100
 
-#: Up to so many classes, any number of rows is enough.
+#: Number of classes up to which any number of rows is sufficient.
 FEW_CLASSES = 20
 
-#: Fewest rows a class on average, where there are more.
-_ROWS = 10
+#: Minimum mean number of rows per class with more classes.
+_MIN_ROWS_PER_CLASS = 10
 
-#: Seconds from 1970-01-01 to the end of the last year of four digits.
-_LATEST = 253_402_300_800.0
+#: Seconds from 1970-01-01 to the end of the year 9999.
+_MAX_SECONDS = 253_402_300_800.0
 
 
 def category_texts(values: pl.Series) -> pl.Series:
-    """A column's categories in their form; missing ones are null, and so is an empty text.
+    """Return a column's categories in canonical form; missing and empty ones are null.
 
     Args:
-        values: Of a type that holds categories, shape (n,).
+        values: A column of a type that holds categories, shape (n,).
     """
     kind = values.dtype
     if kind.is_float():
@@ -37,10 +37,10 @@ def category_texts(values: pl.Series) -> pl.Series:
         whole = whole.set(whole.cast(kind) != values, None)
         texts = whole.cast(pl.String).fill_null(values.cast(pl.String))
     elif kind.is_decimal():
-        # As text: a float has no more than 15 digits of a code.
+        # As text, because a float has at most 15 digits of a code.
         texts = values.cast(pl.String).str.replace(r"\.0*$|(\.\d*[1-9])0+$", "$1")
     elif isinstance(kind, pl.Datetime):
-        # A day, however fine its type is; a moment to the microsecond, as few digits as it has.
+        # A date if at midnight, whatever its precision; else to the microsecond, in minimal digits.
         texts = values.dt.cast_time_unit("us").cast(pl.String)
         texts = texts.str.replace(r"\.0+|(\.\d*[1-9])0+", "$1")
         texts = texts.str.replace(r" 00:00:00$", "")
@@ -55,7 +55,7 @@ def category_texts(values: pl.Series) -> pl.Series:
 
 
 def label_values(values: pl.Series) -> pl.Series:
-    """A label in a type that follows from its column's alone: numbers, or texts in their form.
+    """Convert a label by its column's type alone: to numbers, or to texts in canonical form.
 
     Args:
         values: The label column, or a block of it, shape (n,).
@@ -69,7 +69,7 @@ def label_values(values: pl.Series) -> pl.Series:
 
 
 def class_values(values: pl.Series) -> pl.Series:
-    """A whole label's classes: whole numbers as integers, all others as texts.
+    """Convert a whole label to classes: integral numbers to integers, all others to texts.
 
     Args:
         values: The label column, shape (n,).
@@ -83,49 +83,45 @@ def class_values(values: pl.Series) -> pl.Series:
     return whole if same else category_texts(values)
 
 
-def implausible(values: pl.Series) -> str:
-    """Why a column is no label of classes, in words; empty if it may be one.
+def class_count_problem(values: pl.Series) -> str:
+    """Return why a column has too many classes for a label; empty if it has not.
 
     Args:
-        values: The label column, without gaps.
+        values: The label column, without missing values.
     """
     classes, rows = values.n_unique(), len(values)
-    if classes <= FEW_CLASSES or (classes <= MOST_CLASSES and rows >= _ROWS * classes):
+    if classes <= FEW_CLASSES or (classes <= MAX_CLASSES and rows >= _MIN_ROWS_PER_CLASS * classes):
         return ""
     problem = f"has {classes:,} classes in {rows:,} rows"
     if values.dtype == pl.String and is_number(values):
-        return f"{problem}: it is text, and its values are numbers"
+        return f"{problem}: its type is text, but its values are numbers"
     return problem
 
 
 def is_number(values: pl.Series) -> bool:
-    """True if all texts of a column are numbers, with a point or a comma.
-
-    Args:
-        values: Text.
-    """
+    """True if all texts of a column are numbers, with a decimal point or comma."""
     plain = values.drop_nulls().str.strip_chars().str.replace(",", ".", literal=True)
     return len(plain) > 0 and plain.cast(pl.Float64, strict=False).null_count() == 0
 
 
-def must_be_plausible(label: Label) -> bool:
-    """True if a label has classes that nobody has declared."""
+def has_undeclared_classes(label: Label) -> bool:
+    """True if a label has classes that are not declared."""
     return label.task != "regression" and not label.classes
 
 
 def require_plausible(values: pl.Series, label: Label) -> None:
-    """Refuse a label of too many classes; declared classes are taken as they are.
+    """Raise if a label has too many undeclared classes.
 
     Args:
         values: The label column.
         label: Its declaration.
 
     Raises:
-        ContractError: It looks like a number to predict, or like free text.
+        ContractError: The label looks like a number, or like free text.
     """
-    if not must_be_plausible(label):
+    if not has_undeclared_classes(label):
         return
-    if why := implausible(values.drop_nulls()):
+    if why := class_count_problem(values.drop_nulls()):
         raise ContractError(
             f"The label {label.column} {why}: too many to learn.",
             "Declare label.task: regression for a number, and store it as one; or group the "
@@ -134,18 +130,18 @@ def require_plausible(values: pl.Series, label: Label) -> None:
 
 
 def declared_values(frame: pl.DataFrame, features: Mapping[str, Feature]) -> pl.DataFrame:
-    """A raw table's columns as their declarations take them; other columns stay.
+    """Convert a raw table's columns by their declarations; other columns are unchanged.
 
     Args:
         frame: Raw columns by declared name.
-        features: Declarations, of some of them.
+        features: Declarations of some of them.
 
     Raises:
-        ContractError: As `declared_series`.
+        ContractError: As for `declared_series`.
     """
-    changed, there = [], set(frame.columns)
+    changed, names = [], set(frame.columns)
     for name, feature in features.items():
-        if name in there:
+        if name in names:
             series = frame.get_column(name)
             if (declared := declared_series(series, feature)) is not series:
                 changed.append(declared.alias(name))
@@ -153,18 +149,19 @@ def declared_values(frame: pl.DataFrame, features: Mapping[str, Feature]) -> pl.
 
 
 def declared_series(values: pl.Series, feature: Feature) -> pl.Series:
-    """A raw column as its declaration takes it; doing it twice changes nothing more.
+    """Convert a raw column by its declaration; idempotent.
 
     Args:
-        values: Shape (n,).
+        values: Raw values, shape (n,).
         feature: Its declaration.
 
     Returns:
-        Numbers of the declared unit since 1970-01-01 for dates and times (a duration's length), 64-
-        bit floats for decimals, mapped categories; the same series where nothing is to be done.
+        Dates and times as numbers of the declared unit since 1970-01-01 (durations as their
+        length), decimals as 64-bit floats, and mapped categories; the same series if nothing
+        changes.
 
     Raises:
-        ContractError: A text that should be a date is none, or a number counts to none.
+        ContractError: A text is not a date, or a number is not a count of the unit.
     """
     if feature.type == "numeric":
         return _numeric(values, feature)
@@ -193,7 +190,7 @@ def _numeric(values: pl.Series, feature: Feature) -> pl.Series:
     elif kind == pl.Time:
         values = values.cast(pl.Duration("us"))
     elif isinstance(kind, pl.Datetime):
-        # The instant itself: whatever the zone, it is counted from the same one.
+        # The instant itself: all zones count from the same one.
         values = values.cast(pl.Datetime("us", kind.time_zone))
     else:
         values = values.cast(pl.Duration("us"))
@@ -201,9 +198,9 @@ def _numeric(values: pl.Series, feature: Feature) -> pl.Series:
 
 
 def _require_counts(values: pl.Series, feature: Feature) -> None:
-    """Refuse numbers that count no days or hours: 20240301, or seconds as days."""
+    """Raise for numbers that cannot be counts of the unit: 20240301, or seconds as days."""
     span = values.cast(pl.Float64).abs().fill_nan(None).max()
-    if isinstance(span, float) and _LATEST < span * feature.seconds < math.inf:
+    if isinstance(span, float) and _MAX_SECONDS < span * feature.seconds < math.inf:
         raise ContractError(
             f"{values.name} is declared in {feature.unit}, and holds numbers beyond the year 9999.",
             f"Numbers count {feature.unit} since 1970-01-01: convert them, or write dates as "

@@ -1,7 +1,7 @@
-"""CSV files of a source as one Parquet file, without the whole of them in memory.
+"""Converts the CSV files of a source to one Parquet file, with bounded memory.
 
-Each file is laid down as UTF-8 and becomes Parquet of nothing but texts; then all cells of a
-column decide what it holds, one column at a time, unless its declaration does.
+Each file is transcoded to UTF-8 and converted to Parquet with text columns only. Then each column's
+type is determined by its declaration, or else from all its cells, one column at a time.
 """
 
 import codecs
@@ -21,22 +21,22 @@ import pyarrow.parquet as pq
 
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError
-from opboost_ops.tables.columns import Expected, column_form, require_different
-from opboost_ops.tables.dialect import ambiguity, present, reading
+from opboost_ops.tables.columns import Expected, column_form, require_unique
+from opboost_ops.tables.dialect import ambiguity, parser_of, present_cells
 from opboost_ops.tables.parquet import scan_common
 
 _UTF = ("utf-8", "utf8", "utf-8-sig")
 _CHUNK = 1 << 20
-#: Bytes of a file that are parsed at once; no row is longer.
+#: Bytes of a file that are parsed at once; the maximum length of a row.
 _BLOCK = 1 << 24
-#: A mark at the beginning of a file that says which of them it is in.
+#: Byte order marks of UTF-16.
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _MARK = "\ufeff"
-#: Signs that no text has: a file in cp1252, read as latin-1, shows them.
-_NO_TEXT = re.compile("[\x80-\x9f]")
+#: Control characters that no text contains; cp1252 text that is decoded as latin-1 has them.
+_C1_CONTROLS = re.compile("[\x80-\x9f]")
 
-#: Why columns of a CSV file without a name are left out.
-UNNAMED = "it has no name: spreadsheets and data frames number their rows so"
+#: Reason for leaving out columns of a CSV file without a name.
+UNNAMED = "it has no name, like row numbers of spreadsheets and data frames"
 
 
 def text_table(
@@ -46,21 +46,21 @@ def text_table(
     target: Path,
     columns: Mapping[str, Expected],
 ) -> dict[str, str]:
-    """Write CSV files as one Parquet file, with dates, numbers and truth values as such.
+    """Write CSV files as one Parquet file, with parsed dates, numbers and booleans.
 
     Args:
         paths: The files, which may be gzipped.
-        source: How they are written.
-        party: Whose they are.
-        target: The Parquet file; others beside it are there for a while.
-        columns: Declared columns by raw name; of all others their cells decide.
+        source: Their format.
+        party: Name of the party.
+        target: The Parquet file; temporary files are created next to it.
+        columns: Declared columns by raw name; types of other columns are inferred from their cells.
 
     Returns:
-        Why, by name, a column is left out, or is text although it looks like more.
+        By column, why it is left out, or is text despite its look.
 
     Raises:
-        ContractError: A file is not written as declared.
-        OSError, PolarsError: The disk is full; see `no_room`.
+        ContractError: A file does not have the declared format.
+        OSError, PolarsError: The disk is full; see `out_of_space`.
     """
     notes: dict[str, str] = {}
     columns = {column_form(raw): expected for raw, expected in columns.items()}
@@ -72,12 +72,13 @@ def text_table(
     notes |= partial
     names = rows.collect_schema().names()
     table = rows.select(
-        present(name, _missing(source, columns.get(name), party)).alias(name) for name in names
+        present_cells(name, _missing(source, columns.get(name), party)).alias(name)
+        for name in names
     )
-    ways = []
+    parsers = []
     for name in names:
         expected = columns.get(name)
-        way, why = _way(table, name, source, expected)
+        parser, why = _parser(table, name, source, expected)
         if why and expected is not None:
             problem, _, remedy = why.partition(": ")
             raise ContractError(
@@ -85,18 +86,18 @@ def text_table(
             )
         if why:
             notes[name] = why
-        ways.append(way.alias(name))
-    table.select(ways).sink_parquet(target)
+        parsers.append(parser.alias(name))
+    table.select(parsers).sink_parquet(target)
     for path in texts:
         path.unlink()
     return notes
 
 
-def no_room(error: Exception) -> bool:
-    """True if a disk is full, or has no room for a file so large.
+def out_of_space(error: Exception) -> bool:
+    """True if a disk is full, or has no room for so large a file.
 
     Args:
-        error: Of the operating system, or of polars or Arrow, which tell its number in the text.
+        error: An error of the operating system, or of polars or Arrow, whose text has its errno.
     """
     numbers = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
     text = str(error)
@@ -106,7 +107,7 @@ def no_room(error: Exception) -> bool:
 
 
 def _missing(source: Source, expected: Expected | None, party: str) -> list[str]:
-    """The texts that mean a gap in a column: none of those that are declared values."""
+    """Return the texts that mean a missing value in a column, without its declared values."""
     if expected is None:
         return list(source.missing)
     both = expected.values & set(source.missing) - {""}
@@ -119,53 +120,53 @@ def _missing(source: Source, expected: Expected | None, party: str) -> list[str]
     return [text for text in source.missing if text not in both]
 
 
-def _way(
+def _parser(
     table: pl.LazyFrame, name: str, source: Source, expected: Expected | None
 ) -> tuple[pl.Expr, str]:
-    """How a column of cleaned cells is read, and which declaration it lacks."""
+    """Return the expression that parses a column, and why its declaration is insufficient."""
     kind = None if expected is None else expected.kind
     if kind == "text":
         return pl.col(name), ""
     cells = table.select(name).collect(engine="streaming").to_series().drop_nulls()
     if not len(cells):
-        # Few new rows may all lack a value.
+        # A small table of new rows may lack all values of a column.
         return (pl.col(name) if kind is None else pl.col(name).cast(pl.Float64)), ""
-    way = reading(cells, source, kind)
-    return (pl.col(name), ambiguity(cells, source, kind)) if way is None else (way, "")
+    parser = parser_of(cells, source, kind)
+    return (pl.col(name), ambiguity(cells, source, kind)) if parser is None else (parser, "")
 
 
 def _texts(path: Path, source: Source, party: str, target: Path) -> dict[str, str]:
-    """Write a file as Parquet of texts; why columns are left out, by name."""
+    """Write a file as Parquet of texts, and return why columns are left out, by name."""
     plain = target.with_suffix(".plain")
     tabs = ".tsv" in path.name.lower() and source.separator == ","
     separator = "\t" if tabs else source.separator
     problem, remedy = "", ""
     try:
-        quotes = _lay_down(path, source, plain, separator)
+        quotes = _transcode(path, source, plain, separator)
         head = _head(plain, separator)
         _require_head(head, party)
-        last, again = _parse(plain, separator, head, target)
-        if again:
+        last, repeats_head = _parse(plain, separator, head, target)
+        if repeats_head:
             raise ContractError(
-                f"The CSV table of {party} repeats its head among its rows.",
+                f"The CSV table of {party} repeats its header among its rows.",
                 "Two files were joined into one: name both by a pattern, or remove that line.",
             )
         if quotes % 2 and any("\n" in cell or "\r" in cell for cell in last):
-            raise ValueError("a quote that nothing closes")
+            raise ValueError("an unclosed quote")
     except (UnicodeDecodeError, LookupError):
         problem = f"is not encoded in {source.encoding}"
         remedy = "Declare its encoding, such as `encoding: cp1252`, in site.yaml or by --dialect."
     except (pa.ArrowException, ValueError, EOFError, csv.Error, zlib.error) as error:
-        if no_room(error):
+        if out_of_space(error):
             raise
-        problem = "cannot be read as site.yaml says"
+        problem = "cannot be parsed as site.yaml says"
         remedy = (
-            "Check separator and decimal there: `{at: ..., separator: ';', decimal: ','}`; whether "
-            "all lines have as many columns as the head; and whether quotes inside a cell are "
+            "Check separator and decimal there: `{at: ..., separator: ';', decimal: ','}`; that "
+            "all lines have as many columns as the header; and that quotes inside a cell are "
             "doubled."
         )
     except OSError as error:
-        if no_room(error):
+        if out_of_space(error):
             raise
         problem, remedy = "cannot be read", "Check the file, and the job that writes it."
     if problem:
@@ -174,13 +175,13 @@ def _texts(path: Path, source: Source, party: str, target: Path) -> dict[str, st
     return {"": UNNAMED} if not all(head) else {}
 
 
-def _lay_down(path: Path, source: Source, plain: Path, separator: str) -> int:
-    """Write a file as UTF-8; how many quotes it has."""
+def _transcode(path: Path, source: Source, plain: Path, separator: str) -> int:
+    """Write a file as UTF-8, and return the number of its quotes."""
     quotes, escaped = 0, re.compile(rf'\\"[^"\r\n{re.escape(separator)}]')
     opener = gzip.open if path.name.lower().endswith(".gz") else open
     with opener(path, "rb") as file, open(plain, "wb") as written:
         chunk = file.read(_CHUNK)
-        # Also where it is UTF-8: a byte order mark would be part of the first name.
+        # Also for UTF-8: a byte order mark would become part of the first name.
         encoding = "utf-8-sig" if source.encoding.lower() in _UTF else source.encoding
         if encoding == "utf-8-sig" and chunk.startswith(_UTF_16):
             encoding = "utf-16"
@@ -189,8 +190,8 @@ def _lay_down(path: Path, source: Source, plain: Path, separator: str) -> int:
         begins = chunk.startswith(codecs.BOM_UTF8)
         while chunk:
             text = decoder.decode(chunk)
-            if "\0" in text or (one_byte and (begins or _NO_TEXT.search(text))):
-                raise UnicodeDecodeError(encoding, b"", 0, 0, "not its signs")
+            if "\0" in text or (one_byte and (begins or _C1_CONTROLS.search(text))):
+                raise UnicodeDecodeError(encoding, b"", 0, 0, "characters of another encoding")
             if escaped.search(text):
                 raise ValueError("a backslash before a quote")
             if not written.tell():
@@ -210,17 +211,17 @@ def _head(plain: Path, separator: str) -> list[str]:
 def _require_head(head: Sequence[str], party: str) -> None:
     if not any(head):
         raise ContractError(
-            f"The CSV table of {party} has no head.", "Its first line names the columns."
+            f"The CSV table of {party} has no header.", "The first line must name the columns."
         )
-    require_different(head, f"CSV table of {party}")
+    require_unique(head, f"CSV table of {party}")
 
 
 def _parse(
     plain: Path, separator: str, head: Sequence[str], target: Path
 ) -> tuple[tuple[str, ...], bool]:
-    """Write a file's rows as Parquet of texts; the last of them, and whether one is the head."""
+    """Write a file's rows as Parquet of texts; return the last row, and if one repeats the head."""
     last: tuple[str, ...] = ()
-    again = False
+    repeats_head = False
     names = [str(number) for number in range(len(head))]
     named = [(number, name) for number, name in zip(names, head, strict=True) if name]
     reader = pyarrow.csv.open_csv(
@@ -239,13 +240,13 @@ def _parse(
     with reader, pq.ParquetWriter(target, schema, compression="lz4") as writer:
         for batch in reader:
             rows = pl.DataFrame(batch)
-            # A blank line at the end of a CSV is no person.
+            # Ignore blank lines, for example at the end.
             rows = rows.filter(~pl.all_horizontal(pl.all().str.strip_chars() == ""))
             rows = rows.rename(dict(named))
             same = pl.all_horizontal(
                 pl.col(name).str.strip_chars(_MARK + string.whitespace) == name for _, name in named
             )
-            again = again or not rows.filter(same).is_empty()
+            repeats_head = repeats_head or not rows.filter(same).is_empty()
             last = rows.row(-1) if rows.height else last
             writer.write_table(rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema))
-    return last, again
+    return last, repeats_head

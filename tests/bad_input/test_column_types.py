@@ -89,6 +89,6 @@ def test_integers_of_128_bits(workspace: Workspace) -> None:
         wide = pl.int_range(pl.len()).cast(kind).alias(column)
         check.refuses(
             lambda table, wide=wide: table.with_columns(wide),
-            f"keeps {column} as 128-bit integers",
+            f"stores {column} as 128-bit integers",
             "Write them as 64-bit integers",
         )

@@ -42,14 +42,14 @@ def test_what_is_not_promised_is_used_where_the_decision_says_and_nowhere_else()
     rows = re.findall(r"^\| `([\w/]+\.py)` \| (.+) \|$", ADR.read_text(), re.MULTILINE)
     table = {(module, file) for file, cell in rows for module in re.findall(r"`([\w.]+)`", cell)}
     assert imported() == table
-    tables = {file for module, file in table if module in airflow_tables._PLACES.values()}
+    tables = {file for module, file in table if module in airflow_tables._MODULES.values()}
     assert tables == {"orchestration/pages/airflow_tables.py"}
     elsewhere = {module for module, file in table if file not in tables}
     assert not any(module.startswith(("airflow.models", "airflow.utils")) for module in elsewhere)
 
 
 def test_each_table_is_where_it_is_looked_for_and_no_other_is() -> None:
-    for name, module in airflow_tables._PLACES.items():
+    for name, module in airflow_tables._MODULES.items():
         assert getattr(airflow_tables, name) is getattr(import_module(module), name)
     with pytest.raises(AttributeError):
         _ = airflow_tables.Variable

@@ -180,7 +180,7 @@ def files() -> Iterator[Odd]:
     def words(table: pa.Table) -> pa.Table:
         return table.set_column(1, "x", table["x"].cast(pa.string()))
 
-    differ = "disagree about the type"
+    differ = "disagree on the type"
     for name, pattern in (("folder", ""), ("pattern", "*.parquet")):
         yield _laid(f"{name} of parts", halves(lambda table: table, pattern))
         reordered = halves(lambda t: t.select(t.column_names[::-1]), pattern)

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.zoo.odd import TOLD, Columns, Odd
 
-_UNREADABLE = "cannot be read as site.yaml says"
+_UNREADABLE = "cannot be parsed as site.yaml says"
 
 
 def _text(columns: Columns, separator: str = ",") -> str:
@@ -51,7 +51,7 @@ def _file(
 def numbers() -> Iterator[Odd]:
     """Numbers as countries and programs write them."""
     for kind in (None, "number"):
-        told = "numbers could be read in several ways" if kind else TOLD
+        told = "numbers are ambiguous" if kind else TOLD
         yield _column(f"whole {kind}", ["1", "-2", "+3"], [1, -2, 3], kind)
         yield _column(f"decimal point {kind}", ["1.5", ".5", "2."], [1.5, 0.5, 2.0], kind)
         yield _column(f"power {kind}", ["1e3", "2E-1"], [1000.0, 0.2], kind)
@@ -95,7 +95,7 @@ def dates() -> Iterator[Odd]:
     days = [dt.date(2024, 3, 1), dt.date(2024, 11, 2)]
     late = [dt.date(2024, 3, 21), dt.date(2024, 11, 2)]
     for kind in (None, "date"):
-        several = "dates could be read in several ways" if kind else TOLD
+        several = "dates are ambiguous" if kind else TOLD
         yield _column(f"iso {kind}", ["2024-03-01", "2024-11-02"], days, kind)
         yield _column(f"slashes {kind}", ["2024/03/01", "2024/11/02"], days, kind)
         yield _column(f"points {kind}", ["1.3.2024", "02.11.2024"], days, kind)
@@ -141,7 +141,7 @@ def files() -> Iterator[Odd]:
     other, euro = "is not encoded in latin-1", ("€", "b")
     latin = {"encoding": "latin-1"}
     yield _file("cp1252 as latin-1", lambda text: text.encode("cp1252"), other, euro, **latin)
-    yield _file("the head again, marked", lambda text: text + mark + text, "repeats its head")
+    yield _file("the head again, marked", lambda text: text + mark + text, "repeats its header")
     for name, end in (("windows", "\r\n"), ("old mac", "\r")):
         yield _file(f"lines of {name}", lambda text, e=end: text.replace("\n", e))
     yield _file("no last end of line", lambda text: text.rstrip())
@@ -165,8 +165,8 @@ def files() -> Iterator[Odd]:
     blanks = "a name twice but for blanks"
     yield _file(blanks, lambda text: text.replace("id,x", " x ,x", 1), "share names")
     yield _file("a head alone", lambda text: text.partition("\n")[0] + "\n", ())
-    yield _file("empty", lambda _: "", "has no head")
-    yield _file("the head again", lambda text: text * 2, "repeats its head")
+    yield _file("empty", lambda _: "", "has no header")
+    yield _file("the head again", lambda text: text * 2, "repeats its header")
     yield _file("blanks around names", lambda text: text.replace("id,x", " id , x ", 1))
     yield _file("no text", lambda _: b"PAR1\x00\x01\x02\xff", "is not encoded in utf-8")
     yield _file("zero bytes", lambda text: f"{text}p9999,1\x00\n", "is not encoded in utf-8")

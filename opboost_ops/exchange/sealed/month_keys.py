@@ -25,7 +25,7 @@ from opboost_ops.exchange.sealed.curve import POINT
 from opboost_ops.exchange.sealed.ids import TAG, positions_in
 from opboost_ops.exchange.sealed.parts import numbered, record, rising_records
 from opboost_ops.mechanisms.cmac import keys_of_texts
-from opboost_ops.tables.spill.arrays import Scratch, release_memory, watch
+from opboost_ops.tables.spill.arrays import Scratch, release_memory, track_mapping
 from opboost_ops.tables.spill.files import private_folder, whole_file
 from opboost_ops.tables.spill.parts import scatter
 
@@ -257,7 +257,7 @@ class PointCache:
             return np.empty(0, dtype=_ENTRY)
         with self._file.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        watch(mapped)
+        track_mapping(mapped)
         return np.frombuffer(mapped, dtype=_ENTRY)
 
     def _keys(self, messages: Sequence[bytes]) -> np.ndarray:

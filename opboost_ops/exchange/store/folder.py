@@ -29,7 +29,7 @@ from opboost_ops.exchange.store.places import (
     wait_for,
 )
 from opboost_ops.exchange.store.reads import HEADS, Admit, faults, read_artifact, read_file
-from opboost_ops.tables.spill.files import force
+from opboost_ops.tables.spill.files import fsync_folder
 
 with suppress(ImportError):  # It is there on Linux alone.
     from inotify_simple import INotify, flags
@@ -330,11 +330,11 @@ def _move_in(place: Path, names: list[str], files: Mapping[str, bytes], durable:
         if mode & (stat.S_IWGRP | stat.S_IWOTH):
             os.chmod(part, mode & ~(stat.S_IWGRP | stat.S_IWOTH))
         if durable:
-            force(part)
+            fsync_folder(part)
         part.rename(place)
         moved = True
         if durable:
-            force(place.parent)
+            fsync_folder(place.parent)
     except OSError as error:
         # A rename never replaces a folder that holds something: another writer was first.
         if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):

@@ -36,7 +36,7 @@ from opboost_ops.exchange.store.places import (
     wait_for,
 )
 from opboost_ops.exchange.store.reads import Admit, read_within, too_large
-from opboost_ops.tables.files import Listed
+from opboost_ops.tables.files import ListedObject
 
 #: The object that publishes an artifact.
 PUBLISHED = "published.json"
@@ -62,7 +62,7 @@ class Bucket(Protocol):
     def put_new(self, key: str, content: bytes) -> bool:
         """Write an object if there is none of this name, decided by the service; True if so."""
 
-    def list(self, prefix: str) -> Iterable[Listed]:
+    def list(self, prefix: str) -> Iterable[ListedObject]:
         """Objects whose names begin with ``prefix``; the newest may still be missing."""
 
     def folders(self, prefix: str) -> Iterable[str]:

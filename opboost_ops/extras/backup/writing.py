@@ -38,7 +38,7 @@ from opboost_ops.extras.backup.archive import (
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.ledger.tables import VERSION, lines_of, now, table_names
 from opboost_ops.quality.checks import TIGHTENING
-from opboost_ops.tables.spill.files import private_folder, second_name, whole_file, working_folder
+from opboost_ops.tables.spill.files import link_or_copy, private_folder, whole_file, working_folder
 
 #: Files that are replaced as a whole, by the ends of their names; others are copied.
 _REPLACED = (".parquet", ".people")
@@ -145,7 +145,7 @@ def _take(root: Path, target: Path) -> None:
         elif path.is_file():
             private_folder(copy.parent)
             whole = path.suffix in _REPLACED or (target.name == MODELS and len(parts) > 2)
-            (second_name if whole else shutil.copy2)(path, copy)
+            (link_or_copy if whole else shutil.copy2)(path, copy)
     for copy in target.rglob("*"):
         if copy.is_dir():
             # Model versions are ordered by the times of their folders.

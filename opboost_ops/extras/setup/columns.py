@@ -16,7 +16,7 @@ from opboost_ops.config.federation import LearningTask
 from opboost_ops.config.schema import FEATURE_NAME
 from opboost_ops.errors import ConfigError
 from opboost_ops.tables.columns import holds_categories, technical_columns, type_name
-from opboost_ops.tables.raw_values import class_values, implausible, is_number, label_values
+from opboost_ops.tables.raw_values import class_count_problem, class_values, is_number, label_values
 
 #: Names of columns that say in which part of a split a row is.
 _SPLITS = {"is_test", "is_train", "istest", "istrain", "test", "train", "split", "fold", "holdout",
@@ -222,7 +222,7 @@ def _require_task(values: pl.Series, task: LearningTask) -> None:
             f"The label {name} has {classes:,} values, and binary needs two.",
             "Pass --task multiclass or --task regression.",
         )
-    if task == "multiclass" and (why := implausible(values)):
+    if task == "multiclass" and (why := class_count_problem(values)):
         raise ConfigError(
             f"The label {name} {why}: too many to learn.",
             "To predict a number, store it as a number column; otherwise group the classes, or "

@@ -28,7 +28,7 @@ from opboost_ops.pipeline.inputs.raw_table import declared_columns, domain_integ
 from opboost_ops.pipeline.stage import COPY, Context, Home, PartyContext, table_of
 from opboost_ops.tables.columns import Expected, Kind, expected_feature, expected_label
 from opboost_ops.tables.copies import copy
-from opboost_ops.tables.people import PEOPLE, Kept, people_of
+from opboost_ops.tables.people import PEOPLE, IdFilter, people_of
 from opboost_ops.tables.spill.arrays import release_memory
 from opboost_ops.tables.spill.files import working_folder
 from opboost_ops.tables.spill.tables import blocks_of
@@ -94,7 +94,7 @@ def borrowed(context: PartyContext) -> Iterator[PartyContext]:
         yield lent
 
 
-def _kept(context: PartyContext) -> Kept | None:
+def _kept(context: PartyContext) -> IdFilter | None:
     """Leaves out whom the party has forgotten: the copy would hold what the source still has."""
     forgotten = forgotten_of(context.site)
     if not len(forgotten):

@@ -13,7 +13,7 @@ from opboost_ops.exchange.party_state import forgotten_of
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.raw_table import declared_columns, raw_names
 from opboost_ops.pipeline.stage import PartyContext
-from opboost_ops.tables.columns import found_names
+from opboost_ops.tables.columns import match_names
 from opboost_ops.tables.parquet import FAILURES, polars_frame, unreadable
 from opboost_ops.tables.spill.tables import blocks_of, rows_of_block
 
@@ -119,7 +119,7 @@ def _batches(
         raise unreadable(context.party)
     with file:
         rows = rows_of_block(len(schema))
-        raw = found_names(raw_names(context, list(schema)), file.schema_arrow.names)
+        raw = match_names(raw_names(context, list(schema)), file.schema_arrow.names)
         batches = file.iter_batches(rows, columns=list(raw.values()), use_threads=False)
         while True:
             frame: pl.DataFrame | None = None

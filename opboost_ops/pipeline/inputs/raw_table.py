@@ -21,13 +21,13 @@ from opboost_ops.privacy.people import ForgottenPeople
 from opboost_ops.tables.columns import (
     TEXTS,
     common_type,
-    found_names,
     holds_categories,
     holds_numbers,
+    match_names,
     require_readable,
     type_name,
 )
-from opboost_ops.tables.parquet import differing, digest_of, files_of, schema_of, unreadable
+from opboost_ops.tables.parquet import digest_of, files_of, schema_of, type_conflict, unreadable
 from opboost_ops.tables.raw_values import declared_series, declared_values, label_values
 
 _TEXT = (pl.String, pl.Categorical)
@@ -288,7 +288,7 @@ def schema(
     """
     raw = raw_names(context, wanted)
     schemas = [schema_of(path, context.party) for path in paths]
-    names_by_file = [found_names(raw, list(schema)) for schema in schemas]
+    names_by_file = [match_names(raw, list(schema)) for schema in schemas]
     missing = [c for c in wanted if not all(c in names for names in names_by_file)]
     if missing:
         raise ContractError(
@@ -302,9 +302,9 @@ def schema(
     ]
     types = {c: common_type([kind[c] for kind in kinds]) for c in wanted}
     if disagreed := [c for c, kind in types.items() if kind is None]:
-        raise differing(context.party, disagreed)
+        raise type_conflict(context.party, disagreed)
     # One column of 128 bits makes the others of its file unreadable, too.
-    declared = found_names(raw_names(context, declared_columns(context)), list(schemas[0]))
+    declared = match_names(raw_names(context, declared_columns(context)), list(schemas[0]))
     require_readable(context.party, {c: schemas[0][name] for c, name in declared.items()})
     return {c: kind for c, kind in types.items() if kind is not None}
 

@@ -24,7 +24,7 @@ from opboost_ops.quality.checks import run_suite, tightened
 from opboost_ops.quality.validation import Report
 from opboost_ops.reports.checks import report_blocks
 from opboost_ops.reports.display.html import document_html
-from opboost_ops.tables.raw_values import must_be_plausible, require_plausible
+from opboost_ops.tables.raw_values import has_undeclared_classes, require_plausible
 from opboost_ops.tables.spill.tables import Blocks
 
 #: Where the verdict on the raw table stays, without which no later stage of the party runs.
@@ -94,7 +94,7 @@ def _look_at_label(context: Context) -> None:
     if label is not None:
         kinds = raw_table.schema(context, raw_table.files(context), [label.column], "is the label")
         warn_undeclared(context, kinds.get(label.column))
-        if label.column in kinds and must_be_plausible(label):
+        if label.column in kinds and has_undeclared_classes(label):
             # Before a release of anybody's is charged.
             require_plausible(whole_table(context, [label.column]).get_column(label.column), label)
 

@@ -19,7 +19,7 @@ from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.assemble import own_columns
 from opboost_ops.pipeline.steps.encode_rows import raw_matrix
 from opboost_ops.tables.spill.arrays import slices
-from opboost_ops.tables.spill.tables import in_order, rows_of_block
+from opboost_ops.tables.spill.tables import reorder, rows_of_block
 
 #: No feature has this name.
 _ID = " id"
@@ -88,7 +88,7 @@ def _in_common_order(context: Context, facts: Mapping[str, Any], positions: np.n
         (places, _own(context, frame, facts["categories"]))
         for places, frame in rows.blocks(declared_columns(context))
     )
-    for part in in_order(context.home.scratch, pieces, len(positions)):
+    for part in reorder(context.home.scratch, pieces, len(positions)):
         blocks_of = list(slices(part.num_rows, rows_of_block(len(facts["names"]))))
         # Of nobody there is an empty file.
         for each in blocks_of or [slice(0, 0)]:

@@ -1,10 +1,10 @@
-"""Columns of more rows than a stage holds at once: on the party's own disk, and let go as it goes.
+"""Columns with more rows than a stage holds in memory, spilled to the party's own disk.
 
-Up to a declared number of rows everything is an array in memory. Beyond it an array lies in a file
-that has no name: nobody else can open it, and it is gone with the array, also when the process is
-killed. To sort, or to look people up, records are partitioned on disk first, by the range that
-a number or the first bits of a hash fall into, so that each part is looked at by itself; hashes
-are uniform, so parts are of a size, and one after the other they are in order.
+Up to a declared number of rows, arrays stay in memory. Larger ones are mapped from unnamed files:
+nobody else can open them, and they disappear with the array, even if the process is killed. To sort
+or look up people, records are first partitioned on disk by ranges of a number or of the first bits
+of a hash, so that each partition can be processed by itself. Hashes are uniform, so partitions have
+similar sizes, and their concatenation is sorted by hash.
 
     >>> import numpy as np, tempfile
     >>> from pathlib import Path

@@ -1,4 +1,4 @@
-"""Arrays in memory, or beyond a number of rows in files that have no name, and their statistics."""
+"""Arrays in memory, or above a number of rows in unnamed files, and statistics of them."""
 
 import mmap
 import tempfile
@@ -12,43 +12,43 @@ import numpy as np
 
 from opboost_ops.tables.spill.files import private_folder
 
-#: Rows that are held at once where a party declares nothing else.
+#: Default number of rows in memory at once.
 ROWS = 1 << 20
 
-#: Rows that are looked at at a time, where no look-up goes further.
+#: Rows that are processed at once, unless a look-up needs more.
 BLOCK = 131_072
 
-#: So many parts take as much memory as all rows that may be held: each is copied when it is sorted.
-_SHARE = 4
+#: A partition has this fraction of the rows in memory, because sorting copies it.
+_PARTITIONS_IN_MEMORY = 4
 
 
-#: All mapped files of this process: it is one party's, and looks at them a block at a time.
+#: All mapped files of this process, which belongs to one party and processes them in blocks.
 _MAPPED: list[weakref.ref[mmap.mmap]] = []
 
-#: Bits of a number that are told apart at a time.
+#: Bits per pass of the radix selection.
 _BITS = 16
 
 
-def watch(mapped: mmap.mmap) -> None:
-    """Let go of a mapped file, too, when `release_memory` is called."""
-    _MAPPED[:] = [each for each in _MAPPED if each() is not None]
+def track_mapping(mapped: mmap.mmap) -> None:
+    """Include a mapped file in `release_memory`."""
+    _MAPPED[:] = [reference for reference in _MAPPED if reference() is not None]
     _MAPPED.append(weakref.ref(mapped))
 
 
 def release_memory() -> None:
-    """Let the machine have back what was looked at of mapped files; it is read again."""
-    for each in _MAPPED:
-        mapped = each()
+    """Release the resident pages of all mapped files; they are read again when needed."""
+    for reference in _MAPPED:
+        mapped = reference()
         if mapped is not None:
             mapped.madvise(mmap.MADV_DONTNEED)
 
 
 class Scratch:
-    """Where a party's stage puts what it cannot hold.
+    """Spill space of a party's stage.
 
     Args:
-        folder: On the disk that has room for it; the party's own.
-        rows: How many are held in memory at once.
+        folder: A folder of the party on a disk with enough space.
+        rows: Number of rows in memory at once.
     """
 
     def __init__(self, folder: Path, rows: int = ROWS) -> None:
@@ -56,37 +56,37 @@ class Scratch:
         self.rows = rows
 
     def holds(self, rows: int) -> bool:
-        """True if so many rows are held in memory."""
+        """True if this number of rows fits into memory."""
         return rows <= self.rows
 
     def zeros(self, rows: int, kind: Any) -> np.ndarray:
-        """An array of zeros to be filled, in memory or on disk.
+        """Return an array of zeros to be filled, in memory or on disk.
 
         Args:
-            rows: How many.
-            kind: Type of a row, of one value or some.
+            rows: Number of rows.
+            kind: Type of a row, with one or several values.
 
         Raises:
-            OSError: The disk has no room for it; nothing was written.
+            OSError: The disk has too little space; nothing was written.
         """
         kind = np.dtype(kind)
         size = rows * kind.itemsize
         if self.holds(rows) or not size:
             return np.zeros(rows, dtype=kind)
         with self.file() as file:
-            # Not when a page is first touched, where it would be a signal and no error.
+            # Allocated now: a full disk would later raise a signal (SIGBUS) instead of an error.
             posix_fallocate(file.fileno(), 0, size)
             mapped = mmap.mmap(file.fileno(), size)
-        watch(mapped)
+        track_mapping(mapped)
         return np.ndarray(rows, dtype=kind, buffer=mapped)
 
     def filled(self, rows: int, kind: Any, blocks: Iterable[np.ndarray]) -> np.ndarray:
-        """An array of blocks that follow one another, in memory or on disk.
+        """Concatenate blocks into an array, in memory or on disk.
 
         Args:
-            rows: How many the blocks have; zeros stand for those that are missing.
+            rows: Total number of rows; missing ones are zero.
             kind: Type of a row.
-            blocks: The rows, some at a time.
+            blocks: The rows, in blocks.
         """
         array, end = self.zeros(rows, kind), 0
         for block in blocks:
@@ -96,21 +96,21 @@ class Scratch:
         return array
 
     def file(self) -> Any:
-        """A file without a name, which its owner alone has open."""
+        """Open an unnamed file."""
         private_folder(self.folder)
         return tempfile.TemporaryFile(dir=self.folder, buffering=0)
 
     def part_rows(self) -> int:
-        """About how many rows a part has."""
-        return max(self.rows // _SHARE, 1)
+        """Return the approximate number of rows per partition."""
+        return max(self.rows // _PARTITIONS_IN_MEMORY, 1)
 
 
 def slices(rows: int, size: int = 0) -> Iterator[slice]:
-    """So many rows, some at a time; what was looked at of mapped files is let go after each.
+    """Yield slices of rows, and release the memory of mapped files after each.
 
     Args:
-        rows: How many.
-        size: Of them at a time at most; `BLOCK` when absent.
+        rows: Number of rows.
+        size: Maximum rows per slice; `BLOCK` by default.
     """
     size = size or BLOCK
     for begin in range(0, rows, size):
@@ -119,7 +119,7 @@ def slices(rows: int, size: int = 0) -> Iterator[slice]:
 
 
 def total(column: np.ndarray) -> float:
-    """The sum of a column, added up in pairs as `numpy.sum` does, so that it is the same.
+    """Sum a column pairwise as `numpy.sum` does, with the same result.
 
     Args:
         column: float64, in memory or mapped, shape (n,).
@@ -133,18 +133,18 @@ def total(column: np.ndarray) -> float:
     return total(column[:half]) + total(column[half:])
 
 
-def nth_least(blocks: Callable[[], Iterator[np.ndarray]], n: int) -> float:
-    """The number that has n others before it when all are in order.
+def nth_smallest(blocks: Callable[[], Iterator[np.ndarray]], n: int) -> float:
+    """Return the number at index n of the sorted numbers, by radix selection.
 
     Args:
-        blocks: Gives the numbers, float64, some at a time, as often as it is called.
-        n: From 0; there are more numbers.
+        blocks: Yields the numbers, float64, in blocks; called several times.
+        n: Index from 0, less than their number.
     """
     prefix, left = 0, n
     for shift in range(64 - _BITS, -1, -_BITS):
         counts = np.zeros(1 << _BITS, dtype=np.int64)
         for block in blocks():
-            bits = _rising(block) >> np.uint64(shift)
+            bits = _order_preserving(block) >> np.uint64(shift)
             bits = bits[bits >> np.uint64(_BITS) == prefix] if shift + _BITS < 64 else bits
             digits = (bits & np.uint64((1 << _BITS) - 1)).astype(np.int64)
             counts += np.bincount(digits, minlength=len(counts))
@@ -158,8 +158,8 @@ def nth_least(blocks: Callable[[], Iterator[np.ndarray]], n: int) -> float:
     return float(np.where(bits & sign, bits ^ sign, ~bits).view(np.float64)[0])
 
 
-def _rising(numbers: np.ndarray) -> np.ndarray:
-    """Integers that are in the order of the numbers, uint64, shape (n,)."""
+def _order_preserving(numbers: np.ndarray) -> np.ndarray:
+    """Return integers in the order of the numbers, uint64, shape (n,)."""
     bits = np.ascontiguousarray(numbers, dtype=np.float64).view(np.uint64)
     sign = np.uint64(1 << 63)
     return np.where(bits & sign, ~bits, bits | sign)

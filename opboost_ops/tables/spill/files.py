@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and folders; only the party's own user reads them."""
+"""Atomically written files, and private folders; only the party's own user can read them."""
 
 import fcntl
 import os
@@ -11,17 +11,17 @@ from tempfile import mkdtemp
 from typing import BinaryIO
 from uuid import uuid4
 
-#: How the name of a folder begins that is not locked yet.
+#: Prefix of a folder that is not locked yet.
 _UNNAMED = ".new"
 
-#: Seconds after which such a folder is of a killed process: it is locked at once, and empty before.
+#: Seconds after which such a folder was left by a killed process; others are locked at once.
 _ABANDONED = 3600.0
 
 
 def private_folder(folder: Path) -> None:
-    """Make a folder and those above it that are missing, each for its owner alone.
+    """Create a folder and its missing parents, accessible only by their owner.
 
-    ``mkdir(parents=True, mode=...)`` gives the mode to the last one only.
+    ``mkdir(parents=True, mode=...)`` would apply the mode to the last one only.
     """
     if folder.is_dir():
         return
@@ -32,14 +32,14 @@ def private_folder(folder: Path) -> None:
 
 @contextmanager
 def working_folder(parent: Path, prefix: str) -> Iterator[Path]:
-    """A folder for rows or keys, gone afterwards; those that killed processes left go, too.
+    """Create a temporary folder for rows or keys; also remove those of killed processes.
 
-    Its process keeps it locked, by which others see that it is in use. It has its name only once
-    it is locked, so that nobody takes a new one for abandoned.
+    The process keeps it locked, which shows others that it is in use. It is renamed to its final
+    name only once it is locked, so that nobody takes a new folder for an abandoned one.
 
     Args:
-        parent: Where it is made; a folder that is missing is made.
-        prefix: How the names of such folders begin.
+        parent: Its parent; created if it does not exist.
+        prefix: Prefix of the names of such folders.
     """
     private_folder(parent)
     for left in parent.glob(f"{prefix}*"):
@@ -51,7 +51,7 @@ def working_folder(parent: Path, prefix: str) -> Iterator[Path]:
                 left.rmdir()
     with ExitStack() as stack:
         unnamed = Path(mkdtemp(prefix=f"{_UNNAMED}{prefix}", dir=parent))
-        # Where the disk knows no locks, none is taken for abandoned.
+        # On a disk without locks, no folder is considered abandoned.
         with suppress(OSError):
             stack.enter_context(_locked(unnamed))
         folder = parent / unnamed.name.removeprefix(_UNNAMED)
@@ -72,13 +72,13 @@ def _locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def whole_file(path: Path, durable: bool = True, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """Write a file, which takes the place of what there was when it is complete.
+    """Write a file atomically: it replaces an existing one when it is complete.
 
     Args:
-        path: The file; folders that are missing are made. It is written beside as
-            ``.<name>.<hex>.new``, which a killed process leaves.
-        durable: Whether it must survive a power cut.
-        mode: Its rights, without those that the process gives to nobody.
+        path: The file; missing folders are created. The temporary file next to it is named
+            ``.<name>.<hex>.new``; a killed process leaves it behind.
+        durable: True if the file must survive a power failure.
+        mode: Its permissions, subject to the process's umask.
     """
     private_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{uuid4().hex}.new")
@@ -91,17 +91,17 @@ def whole_file(path: Path, durable: bool = True, mode: int = 0o600) -> Iterator[
                 os.fsync(file.fileno())
         temporary.replace(path)
         if durable:
-            force(path.parent)
+            fsync_folder(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a file that people edit: whole or not at all, with the rights that it had.
+    """Write a file that people edit, atomically, and keep its permissions.
 
     Args:
-        path: The file; of a link, the file that it leads to.
+        path: The file, or a link to it.
         text: Its content.
     """
     path = path.resolve()
@@ -111,8 +111,8 @@ def replace_text(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
-def force(folder: Path) -> None:
-    """Let a folder's names be on the disk, unless its files may be written and not listed."""
+def fsync_folder(folder: Path) -> None:
+    """Flush a folder's entries to disk, unless the folder cannot be listed."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except PermissionError:
@@ -123,12 +123,12 @@ def force(folder: Path) -> None:
         os.close(handle)
 
 
-def second_name(path: Path, target: Path) -> None:
-    """Keep what a file is now, which is replaced and never changed.
+def link_or_copy(path: Path, target: Path) -> None:
+    """Preserve the content of a file that is only ever replaced as a whole.
 
     Args:
         path: The file.
-        target: Its second name; a copy, where the disk knows no second names.
+        target: A hard link to it; a copy if the disk has no hard links.
     """
     try:
         os.link(path, target)

@@ -1,4 +1,4 @@
-"""Tables read, joined and put into another order a block of rows at a time."""
+"""Reads, joins and reorders tables in blocks of rows."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -9,31 +9,27 @@ import pyarrow as pa
 
 from opboost_ops.tables.spill.arrays import Scratch, release_memory
 
-#: Reads columns of a table, all of them when none is named, as often as it is called: at least
-#: one block, each with the same columns.
+#: Reads columns of a table, by default all, each time it is called: yields at least one block, all
+#: with the same columns.
 Blocks = Callable[[Sequence[str]], Iterator[pl.DataFrame]]
 
-#: Cells of a block, and its least and most rows: what a smaller one needs is soon used again.
-CELLS, FEWEST, MOST = 2**23, 2**16, 2**17
+#: Cells per block, and its minimum and maximum rows. Memory of smaller blocks is reused soon.
+CELLS, MIN_ROWS, MAX_ROWS = 2**23, 2**16, 2**17
 
-#: Parts at most.
-_MOST = 4096
+#: Maximum number of partitions.
+_MAX_PARTITIONS = 4096
 
-#: No column of ours has this name.
+#: Name of an auxiliary column that differs from all others.
 _PLACE = " place"
 
 
 def rows_of_block(columns: int) -> int:
-    """How many rows a block has at most.
-
-    Args:
-        columns: How many columns it has.
-    """
-    return min(MOST, max(FEWEST, CELLS // max(columns, 1)))
+    """Return the maximum number of rows of a block with some number of columns."""
+    return min(MAX_ROWS, max(MIN_ROWS, CELLS // max(columns, 1)))
 
 
 def blocks_of(table: pa.Table) -> Blocks:
-    """The blocks of a table that is in memory, or mapped from its file."""
+    """Return the blocks of a table in memory, or mapped from its file."""
 
     def read(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         selected = table.select(list(columns)) if columns else table
@@ -46,7 +42,7 @@ def blocks_of(table: pa.Table) -> Blocks:
 
 
 def _without_views(block: pa.Table) -> pa.Table:
-    """Views of text as text: polars cannot read those that Arrow before 25 makes in memory."""
+    """Convert string views to text: polars cannot read those that Arrow before 25 creates."""
     for i, field in enumerate(block.schema):
         if pa.types.is_string_view(field.type):
             text = block.column(i).cast(pa.large_string())
@@ -59,40 +55,41 @@ def join_blocks(
     others: Mapping[str, pa.Table],
     last: Mapping[str, np.ndarray],
 ) -> Iterator[pa.Table]:
-    """Blocks of columns of the same rows, at least one.
+    """Yield joined blocks of columns with equal rows; at least one block.
 
     Args:
-        own: The party's, shape (n,) each, by name.
-        others: Opened rows by party; their columns are named ``party.column``.
-        last: What comes behind them, shape (n,) each, by name; at least one column.
+        own: The party's own columns by name, shape (n,) each.
+        others: Opened rows by party; their columns become ``party.column``.
+        last: Columns that come last, by name, shape (n,) each; at least one.
     """
     rows = len(next(iter(last.values())))
     arrays = {name: pa.array(values) for name, values in {**own, **last}.items()}
-    most = rows_of_block(len(arrays) + sum(table.num_columns for table in others.values()))
-    for begin in range(0, max(rows, 1), most):
-        columns = {name: arrays[name].slice(begin, most) for name in own}
+    block_rows = rows_of_block(len(arrays) + sum(table.num_columns for table in others.values()))
+    for begin in range(0, max(rows, 1), block_rows):
+        columns = {name: arrays[name].slice(begin, block_rows) for name in own}
         for party, table in others.items():
-            some = table.slice(begin, most)
-            columns |= {f"{party}.{name}": some.column(name) for name in some.column_names}
-        yield pa.table({**columns, **{name: arrays[name].slice(begin, most) for name in last}})
+            block = table.slice(begin, block_rows)
+            columns |= {f"{party}.{name}": block.column(name) for name in block.column_names}
+        columns |= {name: arrays[name].slice(begin, block_rows) for name in last}
+        yield pa.table(columns)
 
 
-def in_order(
+def reorder(
     scratch: Scratch, pieces: Iterable[tuple[np.ndarray, pa.Table]], rows: int
 ) -> Iterator[pa.Table]:
-    """The rows of tables in the order of their places, a part after the other.
+    """Yield the rows of tables in the order of their places, in partitions.
 
     Args:
-        scratch: Where they wait; those that it holds are one part.
+        scratch: The spill space; rows that fit into memory form a single partition.
         pieces: Places, integers, shape (k,), and a table of k rows; at least one piece, all with
-            the same columns. Among them each place from 0 is there once.
-        rows: How many there are in all.
+            the same columns. Together they contain each place from 0 exactly once.
+        rows: Total number of rows.
     """
     if scratch.holds(rows):
         placed = [table.append_column(_PLACE, pa.array(places)) for places, table in pieces]
-        yield _ordered(placed)
+        yield _sorted_by_place(placed)
         return
-    size = max(scratch.part_rows(), -(-rows // _MOST))
+    size = max(scratch.part_rows(), -(-rows // _MAX_PARTITIONS))
     spans: list[list[tuple[int, int]]] = [[] for _ in range(-(-rows // size))]
     file, end = scratch.file(), 0
     for places, table in pieces:
@@ -110,11 +107,11 @@ def in_order(
         del whole
         release_memory()
     for several in spans:
-        yield _ordered([_unpacked(file, *span) for span in several])
+        yield _sorted_by_place([_unpacked(file, *span) for span in several])
         release_memory()
 
 
-def _ordered(tables: list[pa.Table]) -> pa.Table:
+def _sorted_by_place(tables: list[pa.Table]) -> pa.Table:
     whole = pa.concat_tables(tables)
     tables.clear()
     order = np.argsort(whole.column(_PLACE).to_numpy())
@@ -134,6 +131,6 @@ def _unpacked(file: Any, begin: int, size: int) -> pa.Table:
     file.seek(begin)
     while left:
         left = left[file.readinto(left) :]
-    alone = pa.ipc.IpcReadOptions(use_threads=False)
-    with pa.ipc.open_stream(pa.py_buffer(raw), options=alone) as stream:
+    single_threaded = pa.ipc.IpcReadOptions(use_threads=False)
+    with pa.ipc.open_stream(pa.py_buffer(raw), options=single_threaded) as stream:
         return stream.read_all()

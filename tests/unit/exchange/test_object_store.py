@@ -16,7 +16,7 @@ from opboost_ops.errors import ArtifactError, ConfigError
 from opboost_ops.exchange.store.objects import Bucket, ObjectStore
 from opboost_ops.exchange.store.store import open_store
 from opboost_ops.pipeline.party.trust import accept_store, pin_store
-from opboost_ops.tables.files import Listed, S3Bucket
+from opboost_ops.tables.files import ListedObject, S3Bucket
 from tests.federation import Workspace
 from tests.party_state import state_of
 
@@ -41,7 +41,7 @@ class Around:
     def put_new(self, key: str, content: bytes) -> bool:
         return self.inner.put_new(key, content)
 
-    def list(self, prefix: str) -> Iterable[Listed]:
+    def list(self, prefix: str) -> Iterable[ListedObject]:
         return self.inner.list(prefix)
 
     def folders(self, prefix: str) -> Iterable[str]:
@@ -85,7 +85,7 @@ def test_throwaway_is_an_object_below_the_prefix(s3: str, bucket: S3Bucket) -> N
 
 def test_reading_needs_no_listing(s3: str, bucket: S3Bucket) -> None:
     class Lags(Around):
-        def list(self, prefix: str) -> Iterable[Listed]:
+        def list(self, prefix: str) -> Iterable[ListedObject]:
             return []
 
     store = ObjectStore(Lags(bucket))

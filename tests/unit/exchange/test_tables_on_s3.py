@@ -36,7 +36,7 @@ def test_a_table_in_s3(s3: str, tmp_path: Path, pattern: str) -> None:
 
 def test_an_object_that_is_not_there(s3: str, tmp_path: Path) -> None:
     target = tmp_path / "table.parquet"
-    with pytest.raises(ContractError, match="holds no object of that name"):
+    with pytest.raises(ContractError, match="has no object of that name"):
         own_copy.copy(Source(at=f"{s3}/nothing.parquet"), "bank", target, (), "id")
     with pytest.raises(ConfigError, match="does not exist") as caught:
         own_copy.copy(Source(at="s3://no-such-bucket/x.parquet"), "bank", target, (), "id")

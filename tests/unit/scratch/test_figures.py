@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from opboost_ops.tables.spill.arrays import nth_least, total
+from opboost_ops.tables.spill.arrays import nth_smallest, total
 
 
 @pytest.mark.parametrize("rows", [1, 131_072, 131_073, 300_007])
@@ -23,10 +23,10 @@ def test_figures_are_numpys(rows: int) -> None:
     assert abs(total(numbers) - math.fsum(numbers)) <= 1e-14 * np.abs(numbers).sum()
     ordered = np.sort(numbers)
     for n in {0, rows // 20, rows // 2, rows - 1}:
-        assert nth_least(lambda: iter(np.array_split(numbers, 3)), n) == ordered[n]
+        assert nth_smallest(lambda: iter(np.array_split(numbers, 3)), n) == ordered[n]
 
 
 def test_equal_numbers_and_the_ends_of_the_scale() -> None:
     numbers = np.array([np.inf, -0.0, 5e-324, 0.0, -np.inf, -5e-324, 1.5, 1.5, -1.5])
-    found = [nth_least(lambda: iter([numbers]), n) for n in range(len(numbers))]
+    found = [nth_smallest(lambda: iter([numbers]), n) for n in range(len(numbers))]
     assert found == np.sort(numbers).tolist()

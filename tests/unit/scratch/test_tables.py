@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opboost_ops.tables.spill.arrays import Scratch, slices
-from opboost_ops.tables.spill.tables import in_order
+from opboost_ops.tables.spill.tables import reorder
 
 
 @settings(max_examples=20)
@@ -26,7 +26,7 @@ def test_rows_come_in_the_order_of_their_places(held: int, texts: list[str], see
         # A block may have no row that is wanted.
         pieces = [(places[:0], table.slice(0, 0))]
         pieces += [(places[at], table.slice(at.start, size)) for at in slices(len(texts), size)]
-        parts = list(in_order(scratch, iter(pieces), len(texts)))
+        parts = list(reorder(scratch, iter(pieces), len(texts)))
         assert not os.listdir(folder)
     found = pa.concat_tables(parts)
     assert found.schema == table.schema

@@ -132,7 +132,7 @@ def test_a_part_without_a_value_makes_no_id() -> None:
     [pl.Series([1.5]), pl.Series([True]), pl.Series([datetime(1990, 2, 1, 12)]), pl.Series([[1]])],
 )
 def test_what_has_no_one_text_is_refused(values: pl.Series) -> None:
-    with pytest.raises(ContractError, match=r"made of id, whose type \w+"):
+    with pytest.raises(ContractError, match=r"derived from id, whose type \w+"):
         person_ids({"id": values}, one("strip"))
 
 
@@ -226,8 +226,8 @@ def test_a_sum_that_is_no_number_is_infinite(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("aggregate", "match"),
     [
-        ({"x": "sum(y)"}, "Entry 1 .* names a column that the table lacks"),
-        ({"kind": "sum"}, "Entry 1 .* asks for the sum of a column of type String"),
+        ({"x": "sum(y)"}, "Entry 1 .* names a column that is not in the table"),
+        ({"kind": "sum"}, "Entry 1 .* requests the sum of a column of type String"),
     ],
 )
 def test_an_aggregate_that_cannot_be_is_refused(
