@@ -112,7 +112,7 @@ def dates() -> Iterator[Odd]:
         us, short = {"dates": "%m/%d/%Y"}, {"dates": "%d.%m.%y"}
         yield _column(f"declared us {kind}", ["03/01/2024", "11/02/2024"], days, kind, **us)
         yield _column(f"declared short {kind}", ["01.03.24", "2.11.24"], days, kind, **short)
-        other = "its dates are not written as" if kind else TOLD
+        other = "its dates do not have the format of" if kind else TOLD
         yield _column(f"declared, but short {kind}", ["03/01/24", "11/02/24"], other, kind, **us)
         yield _column(f"iso beside declared {kind}", ["2024-03-01", "2024-11-02"], days, kind, **us)
     moments = [dt.datetime(2024, 3, 1, 12), dt.datetime(2024, 11, 2, 0, 30)]
