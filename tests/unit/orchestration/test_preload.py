@@ -1,5 +1,6 @@
 """What is imported before tasks are forked is there to be imported, and is asked for."""
 
+import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,15 @@ IMAGE = Path(__file__).parents[3] / "docker" / "image" / "settings" / "airflow_l
 def test_each_module_is_there(name: str) -> None:
     """One that another release has elsewhere is passed over in silence, so it is looked at here."""
     assert find_spec(name)
+
+
+def test_no_thread_is_started() -> None:
+    """It would not survive a fork, and the judgement that is made once would start one."""
+    code = (
+        "import threading; from opboost_ops.pipeline.runner import fork_server; "
+        "fork_server.preload(); print(threading.active_count())"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code]).split()[-1] == b"1"
 
 
 @pytest.mark.parametrize(
