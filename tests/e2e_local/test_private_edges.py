@@ -14,7 +14,7 @@ from opboost_ops.exchange.party_state import open_state
 from opboost_ops.extras.setup.federation_file import write_private_edges
 from opboost_ops.pipeline.party.recovery import recover
 from opboost_ops.pipeline.party.rollback import check
-from opboost_ops.reports.ledger import ledger_of, left_of
+from opboost_ops.reports.ledger import ledger_of, remaining_releases
 from tests.commands import printed, printed_json
 from tests.federation import Workspace
 from tests.party_state import state_of
@@ -141,7 +141,7 @@ def test_edges_are_no_column_of_the_ledger_and_end_no_budget(fresh: Workspace) -
     site, policy = fresh.site("bank"), load_policy(fresh.folder / "bank" / "policy.yaml")
     view = ledger_of(site, policy)
     assert [(line.kind, line.feature) for line in view.lines] == [("edges", "income")]
-    assert left_of(view.lines).feature == ""
+    assert remaining_releases(view.lines).feature == ""
 
 
 def test_init_asks_for_edges_of_all_numbers_and_bounds_draws_them(tmp_path: Path) -> None:
