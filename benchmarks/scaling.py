@@ -10,8 +10,8 @@ figures are of all stages of the scoring run then. With ``--later`` the run is f
 a later night of the same month, before which such a share of everybody has left and as many have
 come; its stages and bytes are under ``later``.
 
-Each stage has a process of its own, forked from one that has imported the libraries and used none
-of them, as Airflow's tasks are. Peaks are of resident memory, libraries and mapped files included;
+Each stage has a process of its own, forked from one that has imported what Airflow's do before they
+fork tasks. Peaks are of resident memory, libraries and mapped files included;
 ``--table`` prints them as docs/scaling.md has them. Data quality counts for the peaks, and is timed
 apart. Rows are given smallest first; ratios are to the first. The machine may be busy with other
 work, which disturbs the processor's seconds least and the wall clock's most.
@@ -43,6 +43,7 @@ from opboost_ops.extras.datasets.workspace import write_workspace
 from opboost_ops.pipeline.party.inbox import Run
 from opboost_ops.pipeline.party.party_sites import site_files
 from opboost_ops.pipeline.phases import steps
+from opboost_ops.pipeline.runner import fork_server
 from opboost_ops.pipeline.runner.facts import spent_by
 from opboost_ops.pipeline.runner.runner import run_stage
 
@@ -271,12 +272,9 @@ def asked(
 
 def serve(party: str) -> None:
     """Be a party: one line of what to do in, one line of what it cost out."""
-    import great_expectations  # noqa: F401
-    import lightgbm  # noqa: F401
-    import pandas  # noqa: F401
-
     from opboost_ops.pipeline.runner.opening import open_run
 
+    fork_server.preload()
     gc.freeze()  # As Airflow's executors do before they fork.
     for line in sys.stdin:
         what, purpose, argument = line.rstrip("\n").split(" ", 2)
