@@ -7,6 +7,10 @@ import pytest
 import sqlalchemy as sa
 
 from opboost_ops.cli import check
+from opboost_ops.config.source import Source
+from opboost_ops.tables.columns import Expected
+from opboost_ops.tables.copies import copy
+from opboost_ops.tables.raw_values import category_texts
 from tests.federation import Workspace
 
 pytestmark = pytest.mark.slow
@@ -46,3 +50,16 @@ def test_a_run_from_postgres_and_scores_into_it(
         ).one()
     engine.dispose()
     assert tuple(found) == (rows, rows, 1)
+
+
+def test_a_category_that_no_decimal_holds_fails_no_other_cell(
+    postgres: str, tmp_path: Path
+) -> None:
+    odd = ("'Infinity'", "'-Infinity'", "'NaN'", "1e40", "0." + "3" * 60, "2.50", "NULL")
+    cells = ", ".join(f"('p{number}', {cell}::numeric)" for number, cell in enumerate(odd))
+    query = f"SELECT * FROM (VALUES {cells}) AS people (id, code)"
+    columns = {"id": Expected("id", "text", is_id=True), "code": Expected("code", "text")}
+    target = tmp_path / "table.parquet"
+    copy(Source(at=postgres, query=query), "bank", target, columns, "id")
+    texts = category_texts(pl.read_parquet(target).sort("id")["code"]).to_list()
+    assert texts == ["Infinity", "-Infinity", None, f"1{'0' * 40}", odd[4], "2.5", None]
