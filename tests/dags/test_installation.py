@@ -95,7 +95,7 @@ def test_installed_it_is_green_and_what_is_missing_is_named(
     empty = check(home)
     assert empty.returncode == 1
     assert "No DAG file in" in empty.stdout
-    assert "Nothing preloads" in empty.stdout
+    assert "not preloaded" in empty.stdout
 
     opboost("airflow", "install", home, file, "--yes")
     green = check(home)
@@ -113,7 +113,7 @@ def test_installed_it_is_green_and_what_is_missing_is_named(
     lacking = check(home)
     assert lacking.returncode == 1
     assert "OPBOOST_SITE_BANK is not set" in lacking.stdout
-    assert "Nothing preloads" in lacking.stdout
+    assert "not preloaded" in lacking.stdout
 
     file.write_text("version: 7\n")
     (home / "airflow.db").unlink()

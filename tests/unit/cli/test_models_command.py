@@ -42,7 +42,7 @@ def test_nothing_is_overwritten(trained_once: Workspace, tmp_path: Path, opboost
         folder.mkdir()
         (folder / taken).write_bytes(b"kept")
         error = opboost("models", "export", site, "--out", folder / "model.txt").error
-        assert f"{taken} exists already; nothing was written" in error
+        assert f"{taken} already exists; nothing was written" in error
         assert [path.read_bytes() for path in folder.iterdir()] == [b"kept"]
 
 

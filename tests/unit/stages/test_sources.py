@@ -378,5 +378,5 @@ def test_a_forgotten_person_leaves_the_copy_and_does_not_come_back(
     for nobody in ("nobody-at-all", "9" * 20, "--5"):
         ledger.forget_command(workspace.folder / "bank", nobody)
         said = capsys.readouterr().out
-        assert "put the ID on its list" in said and "Removed" not in said
+        assert "listed the ID as forgotten" in said and "Removed" not in said
     assert copied.read_bytes() == kept
