@@ -201,7 +201,7 @@ def kinds_of(federation: Federation, purpose: Purpose) -> tuple[ArtifactKind, ..
 
 
 def disclosure(kind: str, federation: Federation) -> str:
-    """What an artifact of a kind tells its reader exactly, in a sentence.
+    """The exact disclosure of an artifact to its reader, in a sentence.
 
     Args:
         kind: Its name.

@@ -101,10 +101,10 @@ class Phase:
 
 @dataclass(frozen=True)
 class Disclosure:
-    """What a step tells exactly, outside any epsilon and beside its artifacts: a ledger entry.
+    """An exact disclosure of a step, outside any epsilon and beside its artifacts.
 
     Attributes:
-        words: What it is; empty where a federation's runs tell nothing.
+        words: Its ledger entry; empty where a federation's runs tell nothing.
         by: The step's summary, whether it and later steps fail, or messages of rounds.
         topic: Of the messages, where there are several.
         to: Its receiver; the label holder tells itself nothing.
@@ -164,7 +164,7 @@ class Step:
     def disclosures(
         self, federation: Federation, party: str, by: str = ""
     ) -> list[tuple[str, str, str]]:
-        """What a party that runs it tells exactly beside its artifacts.
+        """List the exact disclosures of a party that runs it, beside its artifacts.
 
         Args:
             federation: As declared.

@@ -58,7 +58,7 @@ def growth_of(federation: Federation) -> Growth:
 
 
 def disclosures(federation: Federation) -> dict[str, str]:
-    """What the messages of a training tell exactly, by topic; nothing where sums have noise.
+    """Exact disclosures of a training's messages by topic; none where sums have noise.
 
     Args:
         federation: As declared.

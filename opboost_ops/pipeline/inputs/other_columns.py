@@ -194,9 +194,9 @@ def local_columns(
     columns = list(released_columns(federation))
     needed = [column for column in columns if column.name in used]
     sources = {c.source: raw.get_column(c.source).alias(c.feature) for c in needed}
-    known = model_columns(needed, sources)
+    values = model_columns(needed, sources)
     # Of a column on which no tree splits nothing is needed.
-    return {column.name: known.get(column.name, np.zeros(rows)) for column in columns}
+    return {column.name: values.get(column.name, np.zeros(rows)) for column in columns}
 
 
 def needed_elsewhere(federation: Federation, used: Collection[str]) -> dict[str, list[str]]:

@@ -319,8 +319,8 @@ def _public_summary(
 ) -> dict[str, Any]:
     digests = redaction.digests([artifact.digest for artifact in published])
     summary = {**outcome.summary, "published": digests}
-    told = STEPS[stage].disclosures(context.federation, context.party, "summary")
-    public = redaction.redact(context, stage, summary, bool(told) or outcome.model is not None)
+    entries = STEPS[stage].disclosures(context.federation, context.party, "summary")
+    public = redaction.redact(context, stage, summary, bool(entries) or outcome.model is not None)
     if public != summary:
         context.home.write_json(f"{redaction.FOLDER}/{stage}", summary)
     return public

@@ -34,11 +34,10 @@ def materialise(context: Context) -> Outcome:
         request = context.receive("split_request", party).document
         answer = context.receive("split_values", party).document
         for name, ranks in request["splits"].items():
-            full, given = f"{party}.{name}", _dict(_dict(answer).get("splits")).get(name)
-            values[full] = _values(full, ranks, _dict(given), *bounds[full])
+            full, by_rank = f"{party}.{name}", _dict(_dict(answer).get("splits")).get(name)
+            values[full] = _values(full, ranks, _dict(by_rank), *bounds[full])
         for name, thresholds in request["thresholds"].items():
-            given = _dict(_dict(answer).get("ranks")).get(name)
-            compared[f"{party}.{name}"] = (thresholds, given)
+            compared[f"{party}.{name}"] = (thresholds, _dict(_dict(answer).get("ranks")).get(name))
     highest = context.home.json("frame").get(HIGHEST, {})
     text = splits.materialise(partial_model(context), values, bounds, highest)
     comparisons = splits.comparisons(text, bounds)
@@ -61,14 +60,14 @@ def _dict(content: Any) -> dict[str, Any]:
 
 
 def _values(
-    name: str, ranks: Sequence[int], given: Mapping[str, Any], lower: int, upper: int
+    name: str, ranks: Sequence[int], by_rank: Mapping[str, Any], lower: int, upper: int
 ) -> dict[int, float]:
     """The values of a column at the ranks that were asked for.
 
     Raises:
         ArtifactError: One is missing, or they do not rise within the domain.
     """
-    answers = [given.get(str(rank)) for rank in ranks]
+    answers = [by_rank.get(str(rank)) for rank in ranks]
     numbers = [float(n) for n in answers if isinstance(n, int | float) and lower <= n <= upper]
     if len(numbers) < len(ranks) or any(a >= b for a, b in pairwise(numbers)):
         raise ArtifactError(
