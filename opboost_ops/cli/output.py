@@ -199,8 +199,8 @@ def print_horizontal(result: Mapping[str, Any]) -> None:
         result: The JSON document of `opboost run --json`.
     """
     names = sorted({n for values in result["metrics"].values() for n in values["federated_local"]})
-    several = any("label_holder_alone" in values for values in result["metrics"].values())
-    trained = ("own rows", "all rows") if several else ("all rows",)
+    has_baseline = any("label_holder_alone" in values for values in result["metrics"].values())
+    trained = ("own rows", "all rows") if has_baseline else ("all rows",)
     title = f"{result['federation']}, run {result['run']}: each party's held-out rows"
     rows = []
     for party, values in result["metrics"].items():

@@ -260,7 +260,7 @@ def parameter_fault(trainer: str, name: str) -> tuple[str, str]:
         Problem and suggestion.
     """
     if (place := ELSEWHERE.get(name)) is not None:
-        return "has an entry of its own", f"declare {place}"
+        return "is set by another entry", f"declare {place}"
     if (alias := _ALIASES[trainer].get(name)) is not None:
         return f"is not {_TITLES[trainer]}'s own name", f"write {alias}"
     if (why := _REFUSED[trainer].get(name)) is not None:

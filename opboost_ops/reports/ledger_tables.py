@@ -287,10 +287,10 @@ def models_blocks(
         shown: The shown entries.
         budget: Budget of the policy.
     """
-    drawn = [(at, line) for at, line in everything if line.account == "model"]
-    if not drawn:
+    charges = [(at, line) for at, line in everything if line.account == "model"]
+    if not charges:
         return []
-    account = account_of((release for _, release in drawn), budget)
+    account = account_of((release for _, release in charges), budget)
     spent, cap = float(account.replaced), None if budget is None else budget.epsilon
     at = f" at delta {account.delta:g}" if account.delta else ""
     worst = f"composed{at}" if cap is None else f"composed{at}, of {cap:g}"
@@ -311,8 +311,8 @@ def models_blocks(
         facts.append(Fact("Epsilon left for models", number(left).text, "of policy.yaml", state))
     rows = []
     listed = {line.artifact for _, line in shown}
-    for i in [i for i, (_, line) in enumerate(drawn) if line.artifact in listed][-_MAX_MODELS:]:
-        at, release = drawn[i]
+    for i in [i for i, (_, line) in enumerate(charges) if line.artifact in listed][-_MAX_MODELS:]:
+        at, release = charges[i]
         rows.append(
             (
                 moment(at),
@@ -320,7 +320,7 @@ def models_blocks(
                 Cell(release.run, href=f"run?id={release.run}"),
                 release.kind,
                 number(release.epsilon),
-                _so_far(account_of((old for _, old in drawn[: i + 1]), budget).replaced, cap),
+                _so_far(account_of((old for _, old in charges[: i + 1]), budget).replaced, cap),
                 release.rows,
                 release.receiver,
             )

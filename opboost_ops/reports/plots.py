@@ -100,12 +100,12 @@ def held_out_scores(evaluation: Mapping[str, Any]) -> list[Block]:
     if not distributions:
         return []
     shown = [series for series in distributions["series"] if series["counts"]]
-    few = [series["name"] for series in distributions["series"] if not series["counts"]]
+    too_small = [series["name"] for series in distributions["series"] if not series["counts"]]
     if not shown:
         return []
     note = f"{_least(distributions)} In the mode of scoring."
-    if few:
-        note += f" Fewer than {distributions['least']} rows, so no picture: {', '.join(few)}."
+    if too_small:
+        note += f" Fewer than {distributions['least']} rows, so no picture: {', '.join(too_small)}."
     named = [(series["name"], series) for series in shown]
     return _distribution("Scores of held-out rows", "held_out_scores", named, shown, note)
 

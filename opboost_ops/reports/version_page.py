@@ -123,14 +123,14 @@ def _facts(version: Version) -> list[Block]:
         if k not in ("parameters", "trees", "depth", "trainer")
     )
     low, high = card.get("domain") or ["", ""]
-    whose = "of all parties together" if _horizontal(version) else "that all parties have"
-    whose = "all that are not held out" if version.coverage else whose
+    rows_hint = "of all parties together" if _horizontal(version) else "that all parties have"
+    rows_hint = "all that are not held out" if version.coverage else rows_hint
     trees = f"{training.get('trees', '')} trees, depth {training.get('depth', '')}"
     facts = Facts(
         (
             Fact("Predicts", str(card.get("label", "")), _target(card)),
             Fact("Trained with", trees, f"{training.get('trainer', '')}, {words}"),
-            Fact("Training rows", f"{card.get('training_rows', 0):,}", whose),
+            Fact("Training rows", f"{card.get('training_rows', 0):,}", rows_hint),
             Fact("Held-out rows", f"{version.rows:,}", "all metrics are of these"),
             Fact("Domain of features", f"[{low}, {high}]", "of those without one of their own"),
         )

@@ -161,8 +161,8 @@ def _copy(
                 f"The table of {party} has no rows, so no person's row can be aggregated.",
                 "Check the job that writes it, and the query in its site.yaml.",
             )
-        several, whole = whole, folder / "people.parquet"
-        people_count = write_people(several, names[column_form(identity)], aggregate, party, whole)
+        all_rows, whole = whole, folder / "people.parquet"
+        people_count = write_people(all_rows, names[column_form(identity)], aggregate, party, whole)
         facts |= {"rows": int(table.select(pl.len()).collect().item()), "people": people_count}
     whole.replace(target)
     return CopyResult(facts, notes)

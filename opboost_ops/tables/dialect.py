@@ -142,8 +142,12 @@ def _count_unparsed(cells: pl.Series, parser: pl.Expr) -> int:
 def _mostly_numbers(cells: pl.Series) -> bool:
     """True for numbers or dates with a few words among them, unless there are few categories."""
     like = cells.str.contains(f"{_LIKE_A_NUMBER}|{_LIKE_A_DATE}|{_LIKE_ISO}")
-    few = cells.n_unique() <= _MAX_CATEGORIES
-    return not few and not _all_digits(cells) and float(like.sum()) >= _MOSTLY_NUMBERS * len(cells)
+    few_categories = cells.n_unique() <= _MAX_CATEGORIES
+    return (
+        not few_categories
+        and not _all_digits(cells)
+        and float(like.sum()) >= _MOSTLY_NUMBERS * len(cells)
+    )
 
 
 def _all_digits(cells: pl.Series) -> bool:

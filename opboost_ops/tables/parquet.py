@@ -183,10 +183,10 @@ def scan_common(
         )
     kinds: dict[str, pl.DataType] = {}
     for name in schemas[0].keys() - left_out.keys():
-        several = [schema[name][1] for schema in schemas]
+        types = [schema[name][1] for schema in schemas]
         if name in columns:
-            require_readable(party, dict.fromkeys([columns[name].name], several[0]))
-        kind = common_type(several)
+            require_readable(party, dict.fromkeys([columns[name].name], types[0]))
+        kind = common_type(types)
         if kind is not None and kind not in (pl.Int128, pl.UInt128):
             kinds[name] = kind
         elif name in columns:

@@ -87,7 +87,7 @@ def _uuid_faults(federation: Federation) -> Iterator[Fault]:
             yield Fault(
                 f"{where}.uuid",
                 f"is also that of {other}",
-                "each column has a permanent one of its own",
+                "each column has its own, permanent UUID",
             )
         places[str(feature.uuid)] = where
 

@@ -95,11 +95,11 @@ def _objective_faults(training: BoosterTraining, label: Label) -> Iterator[Fault
 def _weight_faults(
     federation: Federation, training: BoosterTraining, label: Label
 ) -> Iterator[Fault]:
-    taken = {federation.id.column: "the ID column", label.column: "the label"}
-    if training.weight_column in taken:
+    reserved = {federation.id.column: "the ID column", label.column: "the label"}
+    if training.weight_column in reserved:
         yield Fault(
             "training.weight_column",
-            f"is {taken[str(training.weight_column)]}",
+            f"is {reserved[str(training.weight_column)]}",
             "name a column of positive numbers",
         )
 

@@ -32,11 +32,11 @@ _FIRST = ("open_run", "join_run")
 
 
 class _Mark(BaseXCom):
-    """The scheduler's mark, of which a worker's own value makes no object in this process."""
+    """The scheduler's record, read without deserialising a value that a worker may have forged."""
 
     @staticmethod
     def deserialize_value(result: Any) -> bool:
-        """True for what the scheduler has left. Airflow calls it."""
+        """Return True for the scheduler's value. Called by Airflow."""
         return result.value in (True, "true")
 
 

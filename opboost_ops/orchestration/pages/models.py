@@ -155,11 +155,15 @@ def version(party: str, federation: str, name: str) -> list[Block]:
     models = models_of(site, federation)
     model = models.version(name)
     start = f"models/{party}/{federation}/{name}"
-    there = models.registry.names(name)
+    file_names = models.registry.names(name)
     links = Links(
         (
             ("The run that made it", f"run?id={name}"),
-            *((f"Download {file}", f"{start}/{file}?save=1") for file in FILES if file in there),
+            *(
+                (f"Download {file}", f"{start}/{file}?save=1")
+                for file in FILES
+                if file in file_names
+            ),
         )
     )
     former = any(e.version == name and e.event != "kept" for e in models.history)

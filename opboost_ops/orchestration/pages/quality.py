@@ -117,21 +117,21 @@ def build(party: str, query: Query) -> list[Block]:
             ),
         )
     )
-    several = len({run.federation for run in runs}) > 1
+    show_federation = len({run.federation for run in runs}) > 1
     table = Table(
         "checks",
         "Checks",
         (
             "last (UTC)",
             "run",
-            *(["federation"] if several else []),
+            *(["federation"] if show_federation else []),
             *(name.replace("_", " ") for name in names),
         ),
         [
             (
                 moment(run.at),
                 Cell(run.run, href=f"run?id={run.run}"),
-                *([Cell(run.federation)] if several else []),
+                *([Cell(run.federation)] if show_federation else []),
                 *(_verdict_cell(party, run, name, verdicts) for name in names),
             )
             for run, verdicts in checked

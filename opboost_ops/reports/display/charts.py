@@ -76,11 +76,11 @@ def chart(
     """
     # A tick may lie before the first point, and must still be visible.
     xs = [*(x for c in curves for x, _ in c.points), *(x for x, _ in x_ticks)] or [0.0]
-    drawn = [y for c in curves if not c.dashed for _, y in c.points if math.isfinite(y)]
+    heights = [y for c in curves if not c.dashed for _, y in c.points if math.isfinite(y)]
     references = [y for c in curves if c.dashed for _, y in c.points if math.isfinite(y)]
     # The data determines the axis: a limit far above it would flatten all curves.
-    near = [y for y in references if not drawn or y <= 1.5 * max(drawn)]
-    ys = [*drawn, *near] or [0.0]
+    near = [y for y in references if not heights or y <= 1.5 * max(heights)]
+    ys = [*heights, *near] or [0.0]
     ys += [end for c in curves for ends in c.band for end in ends]
     low_x, high_x = min(xs), max(xs)
     low_y, high_y = (0.0 if from_zero else min(ys)), max(ys)

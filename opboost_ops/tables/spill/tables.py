@@ -106,8 +106,8 @@ def reorder(
                     raw = raw[file.write(raw) :]
         del whole
         release_memory()
-    for several in spans:
-        yield _sorted_by_place([_unpacked(file, *span) for span in several])
+    for spans_of_partition in spans:
+        yield _sorted_by_place([_unpacked(file, *span) for span in spans_of_partition])
         release_memory()
 
 

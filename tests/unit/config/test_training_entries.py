@@ -46,7 +46,7 @@ def test_all_faults_of_parameters_come_at_once() -> None:
         "lambda_l1: is not a number of 0 or more",
         "extra_trees: is not one of true, false",
         "bagging_fraction: does nothing without bagging_freq",
-        "max_depth: has an entry of its own (declare training.depth)",
+        "max_depth: is set by another entry (declare training.depth)",
         "min_child_samples: is not LightGBM's own name (write min_data_in_leaf)",
         "linear_tree: is not offered",
         "alpha: is for objective huber or quantile",
