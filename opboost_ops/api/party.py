@@ -28,7 +28,7 @@ from opboost_ops.pipeline.party.party_sites import federation_file, site_files
 from opboost_ops.pipeline.party.site_faults import MadePeople, site_faults
 from opboost_ops.pipeline.runner.exact_releases import exact_releases
 from opboost_ops.pipeline.steps.register import sum_guarantee
-from opboost_ops.privacy.consent.agreements import once_agreed
+from opboost_ops.privacy.consent.agreements import policy_after_agreement
 from opboost_ops.privacy.consent.changes import Change, changes, leaving
 from opboost_ops.privacy.ledger.budgets import ModelAccount
 from opboost_ops.reports.consent_sheet import ConsentSheet, consent_sheet
@@ -190,7 +190,7 @@ def agree(
     newest = agreements.newest(declared.name)
     number = newest.number if newest is not None and newest.digest == current else None
     policy = load_policy(Path(site) / POLICY)
-    policy = once_agreed(policy, declared)
+    policy = policy_after_agreement(policy, declared)
     exact, models = exact_releases(declared), sum_guarantee(declared)
     sheet = consent_sheet(declared, mine.party, policy, current, exact, models)
     new = tuple(changes(agreements, declared))

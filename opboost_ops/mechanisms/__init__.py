@@ -1,4 +1,4 @@
-"""Order-preserving mechanisms: each owns its parameters and its exact channel."""
+"""Order-preserving mechanisms: each module defines parameters and builds their exact channel."""
 
 from typing import Annotated
 
@@ -15,8 +15,8 @@ from opboost_ops.mechanisms.randomised_response import (
     UnaryEncoding,
 )
 
-#: Every mechanism that a federation file may name for a feature: the last one for nominal
-#: features, the others for numeric and ordinal ones.
+#: Every mechanism that a federation file may declare for a feature: UnaryEncoding for nominal
+#: features, the others for numeric and ordinal features.
 Mechanism = Annotated[
     GlobalMap
     | Geometric

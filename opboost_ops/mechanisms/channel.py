@@ -1,15 +1,13 @@
-"""A mechanism's exact channel: Pr[y | x] as integer counts out of 2^64, as they are sampled.
+"""A mechanism's exact channel: Pr[y | x] as integer counts out of 2^64.
 
-The rules:
+1. There is one row per domain value and one column per output. Every row sums to 2^64.
+2. Counts are computed from the mechanism's weights with 80 decimal digits. Sampling uses the
+   counts, so the privacy loss is computed from the counts, too.
+3. An output in a row's support has a count of at least 4096. An output outside the support has
+   the count 0, and the loss is infinite.
+4. One 64-bit word selects an output, through an alias table that reproduces the counts exactly.
 
-1. A row for each domain value, a column for each output. Every row sums to 2^64.
-2. Counts are made of the mechanism's weights in 80 digits; what is sampled is the counts, so a
-   claim about a guarantee is a claim about them.
-3. An output that a row can give has a count of at least 4096; one that it cannot give has 0, and
-   makes the loss infinite.
-4. One 64-bit word chooses an output, through an alias table that gives the counts back exactly.
-
-In the order of the calls:
+The steps in order:
 
 >>> from opboost_ops.domain import Domain
 >>> from opboost_ops.mechanisms import GlobalMap
@@ -38,11 +36,12 @@ import numpy as np
 #: Every row of counts sums to this.
 TOTAL = 2**64
 
-#: Fraction bits of the power that counts are certified against.
+#: Fraction bits of e^loss in the comparisons that certify a bound.
 _BITS = 200
 
-#: Least count of an output in a row's support: a mixture with the uniform law, which cannot
-#: raise a finite loss, and without which tails would round to zero and losses to infinity.
+#: Minimum count of an output in a row's support. This mixes the row with the uniform distribution,
+#: which cannot increase a finite loss; without it, tails would round to zero and the loss would be
+#: infinite.
 FLOOR = 4096
 
 #: Decimal digits of the arithmetic between a mechanism's weights and its counts.
@@ -51,11 +50,11 @@ PRECISION = 80
 
 @dataclass(frozen=True, eq=False)
 class AliasTable:
-    """Vose's alias method in integers, one table a row of counts.
+    """Vose's alias method in integers, with one table per row of counts.
 
-    With K = 2^bits columns, the top bits of one 64-bit word choose a column j, and the rest r
-    gives j if r < threshold[j], else alias[j]. Choosing a column by multiplication would not be
-    exact (2^64 mod 10 = 6), so columns are padded instead.
+    With K = 2^bits columns, the top bits of a 64-bit word select a column j, and the remaining
+    bits r select j if r < threshold[j], else alias[j]. Selecting a column by multiplication would
+    not be exact (2^64 mod 10 = 6), so columns are padded to a power of two.
 
     Attributes:
         bits: log2 of the number of columns.
@@ -69,12 +68,12 @@ class AliasTable:
 
     @classmethod
     def build(cls, counts: Sequence[Sequence[int]]) -> "AliasTable":
-        """Build the table whose draws have exactly these counts.
+        """Build the table that samples exactly these counts.
 
         Args:
             counts: Non-negative integers, shape (rows, outputs); each row sums to 2^64.
         """
-        # At least two columns: with one, the capacity 2^64 would not fit into a threshold.
+        # At least two columns: with one column, the capacity 2^64 would overflow a threshold.
         bits = max(1, (len(counts[0]) - 1).bit_length())
         columns = 2**bits
         threshold = np.zeros((len(counts), columns), dtype=np.uint64)
@@ -85,10 +84,10 @@ class AliasTable:
         return cls(bits, threshold, alias)
 
     def sample(self, rows: np.ndarray, words: np.ndarray) -> np.ndarray:
-        """One output a word, in constant time: no rejection, no float.
+        """Sample one output per word, in constant time, without rejection or floating point.
 
         Args:
-            rows: Which row of counts, integers, shape (n,).
+            rows: Indices of rows of counts, integers, shape (n,).
             words: Uniform 64-bit words, uint64, shape (n,).
 
         Returns:
@@ -102,7 +101,7 @@ class AliasTable:
         return np.where(keep, column, self.alias.reshape(-1)[cell])
 
     def rebuilt_counts(self) -> list[list[int]]:
-        """The counts that this table samples, recomputed from its columns alone."""
+        """Return the counts that this table samples, recomputed from its columns."""
         capacity = TOTAL >> self.bits
         result = []
         for thresholds, aliases in zip(self.threshold.tolist(), self.alias.tolist(), strict=True):
@@ -115,26 +114,27 @@ class AliasTable:
 
 
 def _vose(row: Sequence[int], columns: int, capacity: int) -> tuple[list[int], list[int]]:
-    left = list(row) + [0] * (columns - len(row))
+    remaining = list(row) + [0] * (columns - len(row))
     threshold, alias = [capacity] * columns, list(range(columns))
-    small = [j for j in range(columns) if left[j] < capacity]
-    large = [j for j in range(columns) if left[j] > capacity]
+    small = [j for j in range(columns) if remaining[j] < capacity]
+    large = [j for j in range(columns) if remaining[j] > capacity]
     while small:
         j, donor = small.pop(), large[-1]
-        threshold[j], alias[j] = left[j], donor
-        left[donor] -= capacity - left[j]
-        if left[donor] <= capacity:
+        threshold[j], alias[j] = remaining[j], donor
+        remaining[donor] -= capacity - remaining[j]
+        if remaining[donor] <= capacity:
             large.pop()
-            if left[donor] < capacity:
+            if remaining[donor] < capacity:
                 small.append(donor)
     return threshold, alias
 
 
-def apportioned(shares: Sequence[Decimal]) -> tuple[int, ...]:
-    """A row's counts, each less than one off: floors, then one more by the largest remainders.
+def apportion(shares: Sequence[Decimal]) -> tuple[int, ...]:
+    """Round a row's probabilities to counts by the largest-remainder method.
 
-    Where one output took the whole remainder, as in other channels, its neighbours' ratio could
-    pass e^epsilon: here every ratio is as large as it may be, and the floor leaves little room.
+    Every count is off by less than one. `counts_of` gives the whole remainder to one output; here
+    that could push the ratio of neighbouring rows above e^epsilon, because every ratio already is
+    at its limit and the floor leaves little room.
 
     Args:
         shares: Probabilities that sum to 1 within 10^-30.
@@ -143,22 +143,22 @@ def apportioned(shares: Sequence[Decimal]) -> tuple[int, ...]:
         spread = Decimal(TOTAL - FLOOR * len(shares))
         exact = [spread * share for share in shares]
         counts = [int(value) for value in exact]
-        rest = [value - count for value, count in zip(exact, counts, strict=True)]
+        remainders = [value - count for value, count in zip(exact, counts, strict=True)]
         missing = TOTAL - FLOOR * len(shares) - sum(counts)
-        order = sorted(range(len(shares)), key=lambda y: (rest[y], shares[y]), reverse=True)
+        order = sorted(range(len(shares)), key=lambda y: (remainders[y], shares[y]), reverse=True)
     for y in order[:missing]:
         counts[y] += 1
     return tuple(FLOOR + count for count in counts)
 
 
 def keeps_steps(counts: Sequence[Sequence[int]], epsilon: float) -> bool:
-    """True if a step costs at most epsilon, in integers.
+    """Return whether the loss between neighbouring inputs is at most epsilon, in exact integers.
 
-    Steps multiply, so that loss(t) <= t epsilon follows for all t.
+    Ratios of neighbours multiply, so loss(t) <= t epsilon follows for every distance t.
 
     Args:
-        counts: A row an input, in the order of the domain.
-        epsilon: Of a step.
+        counts: One row per input, in the order of the domain.
+        epsilon: Bound on the loss per unit of distance.
     """
     power = _power(epsilon)
     return all(
@@ -168,14 +168,14 @@ def keeps_steps(counts: Sequence[Sequence[int]], epsilon: float) -> bool:
     )
 
 
-def keeps_everywhere(counts: Sequence[Sequence[int]], most: float) -> bool:
-    """True if the loss between any two inputs is at most ``most``, in integers.
+def keeps_everywhere(counts: Sequence[Sequence[int]], max_loss: float) -> bool:
+    """Return whether the loss between any two inputs is at most ``max_loss``, in exact integers.
 
     Args:
-        counts: A row an input.
-        most: The loss.
+        counts: One row per input.
+        max_loss: Bound on the loss.
     """
-    power = _power(most)
+    power = _power(max_loss)
     columns = zip(*counts, strict=True)
     return all(max(column) << _BITS <= min(column) * power for column in columns)
 
@@ -193,8 +193,8 @@ class Channel:
         inputs: Domain values, int64, one per row.
         outputs: Released values, int64, one per column.
         counts: Integers of shape (inputs, outputs); each row sums to 2^64.
-        spans: The least and the greatest domain value for which an output stands, int64, shape
-            (outputs, 2); None where it stands for itself. Public, and no part of the noise's key.
+        spans: The lowest and the highest domain value that an output represents, int64, shape
+            (outputs, 2); None if every output represents only itself. Public; not in the digest.
     """
 
     inputs: np.ndarray
@@ -204,80 +204,81 @@ class Channel:
 
     def __post_init__(self) -> None:
         if any(sum(row) != TOTAL or min(row) < 0 for row in self.counts):
-            raise ValueError("every row of a channel sums to 2^64")
+            raise ValueError("every row of a channel must sum to 2^64, without negative counts")
 
     @cached_property
     def alias(self) -> AliasTable:
-        """The table that is sampled; it reproduces the counts exactly."""
+        """The alias table, which reproduces the counts exactly."""
         return AliasTable.build(self.counts)
 
     def probabilities(self) -> np.ndarray:
-        """Counts as float64 probabilities, for showing and planning only."""
+        """Return the counts as float64 probabilities, for display and planning only."""
         return np.array(self.counts, dtype=np.float64) / TOTAL
 
     def span(self, released: np.ndarray) -> np.ndarray:
-        """Of which domain values released ones speak: between a bucket's ends, or of themselves.
+        """Return the range of domain values that each released value represents.
 
         Args:
             released: Outputs of this channel, integers, shape (n,).
 
         Returns:
-            Least and greatest value, int64, shape (n, 2).
+            Lowest and highest value, int64, shape (n, 2).
         """
         if self.spans is None:
             return np.stack([released, released], axis=1)
         return np.asarray(self.spans[np.searchsorted(self.outputs, released)])
 
     def square(self) -> np.ndarray:
-        """Pr[output | value] with one value for each output, float64, shape (outputs, outputs).
+        """Return Pr[output | value] with one row per output, float64, shape (outputs, outputs).
 
-        Of an output that stands for several values their mean; those of a bucket are the same.
+        The row of an output that represents several values is their mean; all values of a bucket
+        have equal rows.
         """
-        law = self.probabilities()
+        probabilities = self.probabilities()
         rows = []
         for first, last in self.span(self.outputs) - self.inputs[0]:
-            mine = law[first : last + 1]
-            rows.append(mine[0] if (mine == mine[0]).all() else mine.mean(axis=0))
+            group = probabilities[first : last + 1]
+            rows.append(group[0] if (group == group[0]).all() else group.mean(axis=0))
         return np.array(rows)
 
     def digest(self) -> bytes:
-        """Sha256 of values and counts."""
+        """Return the SHA-256 digest of inputs, outputs and counts."""
         return self._digest
 
     @cached_property
     def _digest(self) -> bytes:
-        facts = (self.inputs.tolist(), self.outputs.tolist(), self.counts)
-        return hashlib.sha256(repr(facts).encode()).digest()
+        content = (self.inputs.tolist(), self.outputs.tolist(), self.counts)
+        return hashlib.sha256(repr(content).encode()).digest()
 
 
 def counts_of(weights: Sequence[Decimal]) -> tuple[int, ...]:
-    """A row's counts from its weights; a weight of zero is outside the support.
+    """Convert a row's weights to counts; an output of weight zero is outside the support.
 
-    Over the n outputs of the support, count = 4096 + round((2^64 - 4096 n) p), and the likeliest
-    output takes the remainder.
+    Over the n outputs of the support, count = 4096 + round((2^64 - 4096 n) p), and the most
+    probable output takes the remainder.
 
     Args:
-        weights: Non-negative, in any scale.
+        weights: Non-negative, not necessarily normalised.
     """
     with precise():
         support = [i for i, weight in enumerate(weights) if weight > 0]
-        whole = sum((weights[i] for i in support), Decimal(0))
+        sum_of_weights = sum((weights[i] for i in support), Decimal(0))
         spread = TOTAL - FLOOR * len(support)
-        # Less than a quarter of a count rounds to none: the far tails of a large domain.
-        negligible = whole / (4 * TOTAL)
+        # Less than a quarter of a count rounds to zero: this skips the far tails of large domains.
+        negligible = sum_of_weights / (4 * TOTAL)
         counts = [0] * len(weights)
         for i in support:
             counts[i] = FLOOR
             if weights[i] > negligible:
-                counts[i] += int((spread * weights[i] / whole).to_integral_value())
+                counts[i] += int((spread * weights[i] / sum_of_weights).to_integral_value())
     likeliest = max(support, key=lambda i: counts[i])
     counts[likeliest] += TOTAL - sum(counts)
     return tuple(counts)
 
 
 def precise() -> AbstractContextManager[Context]:
-    """The decimal arithmetic of all channels, whatever the caller's own is set to.
+    """Return the decimal context of all channels, independent of the caller's context.
 
-    A channel's digest keys the noise, so its counts may depend on nothing but its parameters.
+    A channel's counts, and thus its digest, must depend only on its parameters.
     """
     return localcontext(Context(prec=PRECISION, rounding=ROUND_HALF_EVEN))

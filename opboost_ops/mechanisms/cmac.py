@@ -1,4 +1,4 @@
-"""AES-CMAC of many messages at once (NIST SP 800-38B): a block of the cipher for all of them."""
+"""Vectorised AES-CMAC (NIST SP 800-38B): processes one cipher block of all messages at a time."""
 
 from typing import Literal
 
@@ -14,18 +14,18 @@ _KINDS = {
     "integer": (pa.types.is_integer,),
 }
 
-#: Messages at a time: what is in memory besides them and their keys.
-_ROWS = 131_072
+#: Messages per batch; bounds the memory for padded copies.
+_BATCH_ROWS = 131_072
 
-#: Reduces a doubled block in the field of 2^128 elements.
-_REDUCED = 0x87
+#: Reduction constant of GF(2^128), for doubling a block.
+_REDUCTION = 0x87
 
 
 def cmac(key: bytes, messages: np.ndarray) -> np.ndarray:
-    """AES-CMAC of messages of one length.
+    """Return the AES-CMAC of each message; all messages have the same length.
 
     Args:
-        key: Of AES.
+        key: AES key.
         messages: uint8, shape (n, length).
 
     Returns:
@@ -38,15 +38,15 @@ def cmac(key: bytes, messages: np.ndarray) -> np.ndarray:
         raw = encryptor.update(np.ascontiguousarray(blocks).reshape(-1).data)
         return np.frombuffer(raw, dtype=np.uint8).reshape(-1, _BLOCK)
 
-    once = _doubled(encryptor.update(bytes(_BLOCK)))
+    subkey = _doubled(encryptor.update(bytes(_BLOCK)))
     rows, length = messages.shape
     width = max(_BLOCK, -(-length // _BLOCK) * _BLOCK)
     padded = np.zeros((rows, width), dtype=np.uint8)
     padded[:, :length] = messages
     if length < width:
         padded[:, length] = 0x80
-    last = once if length == width else _doubled(once)
-    padded[:, -_BLOCK:] ^= np.frombuffer(last, dtype=np.uint8)
+    final_subkey = subkey if length == width else _doubled(subkey)
+    padded[:, -_BLOCK:] ^= np.frombuffer(final_subkey, dtype=np.uint8)
     state = encrypt(padded[:, :_BLOCK])
     for begin in range(_BLOCK, width, _BLOCK):
         state = encrypt(state ^ padded[:, begin : begin + _BLOCK])
@@ -59,21 +59,21 @@ def keys_of_ids(
     ids: pa.Array | pa.ChunkedArray,
     id_type: Literal["string", "integer"],
 ) -> np.ndarray | None:
-    """AES-CMAC of each ID with a tag before it.
+    """Return the AES-CMAC of each ID, prefixed with a tag.
 
     Args:
-        key: Of AES.
-        tag: A byte, by type.
+        key: AES key.
+        tag: One byte that identifies the ID type.
         ids: Shape (n,).
-        id_type: Their declared type.
+        id_type: Declared type of the IDs.
 
     Returns:
         uint8, shape (n, 16); None if an ID is missing or not of the declared type.
     """
-    parts = ids.chunks if isinstance(ids, pa.ChunkedArray) else [ids]
+    chunks = ids.chunks if isinstance(ids, pa.ChunkedArray) else [ids]
     keys = [np.empty((0, _BLOCK), dtype=np.uint8)]
-    for part in parts:
-        plain = part.dictionary_decode() if pa.types.is_dictionary(part.type) else part
+    for chunk in chunks:
+        plain = chunk.dictionary_decode() if pa.types.is_dictionary(chunk.type) else chunk
         if not len(plain):
             continue
         if plain.null_count or not any(fits(plain.type) for fits in _KINDS[id_type]):
@@ -87,21 +87,21 @@ def keys_of_ids(
 
 
 def keys_of_texts(key: bytes, tag: bytes, texts: pa.Array) -> np.ndarray:
-    """AES-CMAC of a tag and each text's UTF-8, or each binary value.
+    """Return the AES-CMAC of each text's UTF-8 bytes (or binary value), prefixed with a tag.
 
     Args:
-        key: Of AES.
-        tag: What comes before each text.
-        texts: Strings or bytes, shape (n,), none missing.
+        key: AES key.
+        tag: Prefix of every message.
+        texts: Strings or bytes, shape (n,), without nulls.
 
     Returns:
         uint8, shape (n, 16).
     """
     keys = np.empty((len(texts), _BLOCK), dtype=np.uint8)
-    for begin in range(0, len(texts), _ROWS):
-        part = pc.cast(texts.slice(begin, _ROWS), pa.large_binary())
-        _, places, content = part.buffers()
-        starts = np.frombuffer(places, dtype=np.int64)[part.offset : part.offset + len(part) + 1]
+    for begin in range(0, len(texts), _BATCH_ROWS):
+        part = pc.cast(texts.slice(begin, _BATCH_ROWS), pa.large_binary())
+        _, offsets, content = part.buffers()
+        starts = np.frombuffer(offsets, dtype=np.int64)[part.offset : part.offset + len(part) + 1]
         data = np.frombuffer(content or b"", dtype=np.uint8)
         lengths = np.diff(starts)
         order = np.argsort(lengths, kind="stable")
@@ -118,11 +118,11 @@ def keys_of_texts(key: bytes, tag: bytes, texts: pa.Array) -> np.ndarray:
 
 
 def keys_of_integers(key: bytes, tag: bytes, numbers: np.ndarray) -> np.ndarray:
-    """AES-CMAC of a tag of one byte and each number as 15 bytes, least first: a block each.
+    """Return the AES-CMAC of a one-byte tag and each number as 15 little-endian bytes.
 
     Args:
-        key: Of AES.
-        tag: A byte.
+        key: AES key.
+        tag: One byte.
         numbers: Signed or unsigned integers, shape (n,).
 
     Returns:
@@ -134,13 +134,13 @@ def keys_of_integers(key: bytes, tag: bytes, numbers: np.ndarray) -> np.ndarray:
     messages[:, 1:9] = np.ascontiguousarray(numbers, dtype=wide).view(np.uint8).reshape(-1, 8)
     messages[:, 9:] = np.where(numbers < 0, 0xFF, 0).astype(np.uint8)[:, None]
     keys = np.empty((len(numbers), _BLOCK), dtype=np.uint8)
-    for begin in range(0, len(numbers), _ROWS):
-        keys[begin : begin + _ROWS] = cmac(key, messages[begin : begin + _ROWS])
+    for begin in range(0, len(numbers), _BATCH_ROWS):
+        keys[begin : begin + _BATCH_ROWS] = cmac(key, messages[begin : begin + _BATCH_ROWS])
     return keys
 
 
 def _doubled(block: bytes) -> bytes:
     number = int.from_bytes(block, "big") << 1
     if number >> 128:
-        number = (number & (2**128 - 1)) ^ _REDUCED
+        number = (number & (2**128 - 1)) ^ _REDUCTION
     return number.to_bytes(_BLOCK, "big")

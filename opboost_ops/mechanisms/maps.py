@@ -13,8 +13,8 @@ from opboost_ops.mechanisms.parameters import Epsilon, Parameters, PartitionedPa
 class GlobalMap(Parameters):
     """Pr[y | x] is proportional to exp(-|x - y| epsilon / 2).
 
-    The bounded discrete Laplace law of scale 2 / epsilon is the same distribution, so the
-    paper's two samplers are one channel.
+    This equals the bounded discrete Laplace distribution of scale 2 / epsilon, so the paper's two
+    samplers are one channel.
 
     Attributes:
         epsilon: Loss per unit of distance, certified for the channel that is built.
@@ -32,14 +32,14 @@ class GlobalMap(Parameters):
         return Channel(domain.values(), domain.values(), counts)
 
     def label(self) -> str:
-        """Name and parameters, for people to read."""
+        """Return the name and parameters for display."""
         return f"Global-map, epsilon {self.epsilon:g}"
 
 
 class LocalMap(PartitionedParameters):
-    """Inside the partition of x, Pr[y | x] ∝ exp(-|x - y| epsilon / 2); outside it, nothing.
+    """Pr[y | x] ∝ exp(-|x - y| epsilon / 2) inside the partition of x, and 0 outside it.
 
-    The partition itself is disclosed exactly: values of different partitions have infinite loss.
+    The partition is disclosed exactly: values of different partitions have infinite loss.
     """
 
     name: Literal["local_map"] = "local_map"
@@ -57,22 +57,22 @@ class LocalMap(PartitionedParameters):
         return Channel(domain.values(), domain.values(), tuple(rows))
 
     def label(self) -> str:
-        """Name and parameters, for people to read."""
+        """Return the name and parameters for display."""
         kind = self.partition_label()
         return f"Local-map, epsilon {self.epsilon:g}, {kind} (the partition is disclosed)"
 
 
 class AdjMap(PartitionedParameters):
-    """A partition ∝ exp(-|m - i| epsilon_prt / 2), then a value ∝ exp(-|x - y| epsilon_ner / 2).
+    """Sample a partition ∝ exp(-|m - i| epsilon_prt / 2), then a value in it.
 
-    epsilon_ner = epsilon / (alpha + theta / |D|) and epsilon_prt = alpha theta epsilon_ner. The
-    nominal loss(t) <= t epsilon does not hold for t up to about a partition's length; the loss
-    curve says what holds.
+    The value has the weight exp(-|x - y| epsilon_ner / 2), where epsilon_ner = epsilon / (alpha +
+    theta / |D|) and epsilon_prt = alpha theta epsilon_ner. The nominal loss(t) <= t epsilon does
+    not hold for distances up to about a partition's length; the loss curve gives the exact loss.
 
-    With declared edges, theta is the longest partition's length.
+    With declared edges, theta is the length of the longest partition.
 
     Attributes:
-        alpha: Share of the budget between partition and value.
+        alpha: Ratio that divides the budget between partition and value.
     """
 
     name: Literal["adj_map"] = "adj_map"
@@ -92,16 +92,16 @@ class AdjMap(PartitionedParameters):
             for x in range(domain.lower, domain.upper + 1):
                 home = parts.index(x)
                 between = [by_partition[abs(m - home)] for m in range(len(parts.starts))]
-                whole = sum(between, Decimal(0))
+                sum_between = sum(between, Decimal(0))
                 weights: list[Decimal] = []
                 for m, weight in enumerate(between):
                     inside = [by_value[abs(x - y)] for y in parts.members(m)]
-                    share = weight / whole / sum(inside, Decimal(0))
+                    share = weight / sum_between / sum(inside, Decimal(0))
                     weights += [share * w for w in inside]
                 rows.append(counts_of(weights))
             return Channel(domain.values(), domain.values(), tuple(rows))
 
     def label(self) -> str:
-        """Name and parameters, for people to read."""
+        """Return the name and parameters for display."""
         kind = self.partition_label()
         return f"Adj-map, epsilon {self.epsilon:g}, {kind}, alpha {self.alpha:g}"

@@ -1,4 +1,4 @@
-"""The base of every mechanism's parameters, and partitions of a domain."""
+"""Base classes of mechanism parameters, and partitions of a domain."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -14,131 +14,136 @@ from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms.channel import Channel, precise
 
-#: Nominal privacy loss; of distance-based mechanisms a loss per unit of distance.
+#: Nominal privacy loss; for distance-based mechanisms, the loss per unit of distance.
 Epsilon = Annotated[float, Field(gt=0, le=1000)]
 
 
-def _make_exact(schema: Any) -> None:
+def _set_strict(schema: Any) -> None:
     if isinstance(schema, dict):
         if schema.get("type") in ("int", "float", "bool"):
             schema["strict"] = True
         for inner in schema.values():
-            _make_exact(inner)
+            _set_strict(inner)
     elif isinstance(schema, list | tuple):
         for inner in schema:
-            _make_exact(inner)
+            _set_strict(inner)
 
 
 class Exact(BaseModel):
-    """A model whose numbers are numbers: neither true nor the text '3' is taken for one.
+    """A model with strict numbers and booleans: rejects true or '3' where a number is expected.
 
-    Pydantic's own strict mode would refuse lists for tuples and texts for paths, too.
+    Pydantic's strict mode would also reject lists for tuples and strings for paths.
     """
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> Any:
-        """Pydantic's schema of the model, with numbers and truth values taken strictly."""
+        """Return Pydantic's schema of the model with strict numbers and booleans."""
         schema = handler(source)
-        _make_exact(schema)
+        _set_strict(schema)
         return schema
 
 
 class Parameters(Exact):
-    """Frozen parameters that refuse keys they do not know."""
+    """Immutable parameters that reject unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def require(self, domain: Domain) -> None:
-        """Refuse a domain on which the parameters make no sense; builds nothing.
+        """Check the parameters against a domain, without building the channel.
 
         Raises:
-            ConfigError: Saying why.
+            ConfigError: The parameters do not fit the domain.
         """
 
     def channel(self, domain: Domain) -> Channel:
-        """The exact channel on a domain; built once.
+        """Return the exact channel on a domain, from the cache if it was built before.
 
         Raises:
-            ConfigError: The parameters make none on this domain.
+            ConfigError: The parameters do not fit the domain.
         """
         return built(self, domain)
 
     def build(self, domain: Domain) -> Channel:
-        """Build the channel that `channel` caches; each mechanism has its own."""
+        """Build the channel that `channel` caches; every mechanism implements it."""
         raise NotImplementedError
 
 
 @lru_cache(maxsize=128)
 def built(mechanism: Parameters, domain: Domain) -> Channel:
-    """The channels of this process: one over 1,024 values holds 60 MB."""
+    """Build a channel, or return it from this process's cache; 1,024 values take 60 MB."""
     return mechanism.build(domain)
 
 
 def decay(epsilon: Decimal, longest: int) -> list[Decimal]:
-    """exp(-distance epsilon / 2) for the distances 0..longest."""
+    """Return exp(-distance epsilon / 2) for the distances 0..longest."""
     with precise():
         return [(-epsilon / 2 * distance).exp() for distance in range(longest + 1)]
 
 
 @dataclass(frozen=True)
 class Partitions:
-    """The first value of every partition, rising; the last partition ends at the upper bound."""
+    """A domain divided into intervals.
+
+    Attributes:
+        domain: The domain.
+        starts: First value of every partition, ascending; the last one ends at the upper bound.
+    """
 
     domain: Domain
     starts: tuple[int, ...]
 
     @classmethod
     def of_length(cls, domain: Domain, theta: int) -> "Partitions":
-        """Partitions of equal length, anchored at L; the last one is cut at R.
+        """Divide a domain into partitions of equal length from L; the last one ends at R.
 
         Args:
             domain: The domain.
-            theta: Their length in values.
+            theta: Length of a partition, in values.
         """
         return cls(domain, tuple(range(domain.lower, domain.upper + 1, theta)))
 
     @classmethod
     def declared(cls, domain: Domain, edges: Sequence[int]) -> "Partitions":
-        """Uneven partitions.
+        """Divide a domain into partitions of declared, possibly different, lengths.
 
         Args:
             domain: The domain.
-            edges: First value of every partition but the first, strictly increasing.
+            edges: First value of every partition except the first, strictly increasing.
 
         Raises:
-            ConfigError: An edge lies outside the domain, or they do not rise.
+            ConfigError: An edge lies outside the domain, or the edges do not increase.
         """
         starts = (domain.lower, *edges)
         if any(a >= b for a, b in pairwise((*starts, domain.upper + 1))):
             raise ConfigError(
-                "The partitions' edges must rise and lie inside the domain "
+                "The edges of partitions must increase and lie inside the domain "
                 f"[{domain.lower}, {domain.upper}].",
-                "Give the first value of every partition but the first.",
+                "Give the first value of every partition except the first.",
             )
         return cls(domain, starts)
 
     @property
     def longest(self) -> int:
-        """Values in the longest partition."""
+        """Number of values in the longest partition."""
         return max(b - a for a, b in pairwise((*self.starts, self.domain.upper + 1)))
 
     def index(self, value: int) -> int:
-        """Which partition a value is in, from 0."""
+        """Return the index of the partition that contains a value, from 0."""
         return bisect_right(self.starts, value) - 1
 
     def members(self, index: int) -> range:
-        """The values of a partition."""
+        """Return the values of a partition."""
         ends = (*self.starts[1:], self.domain.upper + 1)
         return range(self.starts[index], ends[index])
 
 
 class PartitionedParameters(Parameters):
-    """Parameters of a mechanism that knows partitions.
+    """Parameters of a mechanism that uses partitions.
 
     Attributes:
         epsilon: Nominal loss per unit of distance.
-        theta: Length of a partition, anchored at L, the last one cut at R.
-        edges: Uneven partitions instead: the first value of every partition but the first.
+        theta: Length of every partition, counted from L; the last one ends at R.
+        edges: Alternative to theta: the first value of every partition except the first.
     """
 
     epsilon: Epsilon
@@ -152,16 +157,16 @@ class PartitionedParameters(Parameters):
         return self
 
     def require(self, domain: Domain) -> None:
-        """Refuse edges outside the domain."""
+        """Reject edges outside the domain."""
         if self.edges is not None:
             Partitions.declared(domain, self.edges)
 
     def partitions(self, domain: Domain) -> Partitions:
-        """The partitions of a domain."""
+        """Divide a domain into partitions."""
         if self.theta is not None:
             return Partitions.of_length(domain, self.theta)
         return Partitions.declared(domain, self.edges or ())
 
     def partition_label(self) -> str:
-        """The partitions, for people to read."""
+        """Describe the partitions for display."""
         return f"theta {self.theta}" if self.edges is None else "declared partitions"

@@ -1,4 +1,4 @@
-"""The Piecewise mechanism, rounded to the domain: the paper's baseline (Wang et al., ICDE 2019)."""
+"""The Piecewise mechanism (Wang et al., ICDE 2019), rounded to the domain: the paper's baseline."""
 
 from decimal import Decimal
 from itertools import pairwise
@@ -10,10 +10,10 @@ from opboost_ops.mechanisms.parameters import Epsilon, Parameters
 
 
 class Piecewise(Parameters):
-    """Of x scaled to [-1, 1], a density that is high on an interval around x, low elsewhere.
+    """A density that is high on an interval around x, scaled to [-1, 1], and low elsewhere.
 
-    The real output, which reaches beyond [-1, 1], is rounded to the nearest domain value and
-    clipped into the domain; both are post-processing.
+    The real-valued output may lie outside [-1, 1]. It is rounded to the nearest domain value and
+    clipped to the domain; both are post-processing.
 
     Attributes:
         epsilon: Loss between any two values.
@@ -24,13 +24,13 @@ class Piecewise(Parameters):
 
     def build(self, domain: Domain) -> Channel:
         """Build the channel on a domain."""
-        if self.epsilon >= _CERTAIN:
-            rare, own = FLOOR, TOTAL - FLOOR * (domain.size - 1)
-            certain = tuple(
-                tuple(own if x == y else rare for y in range(domain.size))
+        if self.epsilon >= _NOISELESS_EPSILON:
+            diagonal = TOTAL - FLOOR * (domain.size - 1)
+            counts = tuple(
+                tuple(diagonal if x == y else FLOOR for y in range(domain.size))
                 for x in range(domain.size)
             )
-            return Channel(domain.values(), domain.values(), certain)
+            return Channel(domain.values(), domain.values(), counts)
         with precise():
             root = (Decimal(self.epsilon) / 2).exp()
             reach = (root + 1) / (root - 1)
@@ -52,13 +52,13 @@ class Piecewise(Parameters):
         return Channel(domain.values(), domain.values(), tuple(rows))
 
     def label(self) -> str:
-        """Name and parameters, for people to read."""
+        """Return the name and parameters for display."""
         return f"Piecewise, epsilon {self.epsilon:g}"
 
 
-#: From here on an output that is not the input's own has its least count and nothing more, and
-#: so the channel is written down. The interval of high density around x has the length
-#: 2 / (e^(eps/2) - 1) < 2^-142 and lies within it of x, so wholly in what rounds to x; all else has
-#: less than e^(-eps/2) < 2^-144 of the probability, which no count of 2^-64 tells from none.
-#: `precise` would agree up to about 366, where its digits no longer hold reach - 1.
-_CERTAIN = 200.0
+#: From this epsilon on, every output other than the input has the minimum count, so the channel is
+#: written directly. The interval of high density around x has the length
+#: 2 / (e^(eps/2) - 1) < 2^-142 and rounds to x as a whole; all other outputs together have a
+#: probability below e^(-eps/2) < 2^-144, which rounds to zero counts of 2^-64. The general formula
+#: agrees up to an epsilon of about 366, where `precise` no longer has enough digits for reach - 1.
+_NOISELESS_EPSILON = 200.0

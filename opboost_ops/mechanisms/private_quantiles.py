@@ -1,23 +1,23 @@
-"""Differentially private quantiles: all inner edges of a column's cells.
+"""Differentially private quantiles: the inner edges of a column's cells.
 
-Kaplan, Schnapp and Stemmer, "Differentially Private Approximate Quantiles" (ICML 2022): the middle
-edge first, then the middle ones of both parts, and so on; each by the exponential mechanism, here
-over a public grid, with integer weights and exact sampling. Where l cells are to lie below an edge
-and r above it, a point of the grid with b of the part's people below it and a above is drawn with
+The algorithm is that of Kaplan, Schnapp and Stemmer, "Differentially Private Approximate Quantiles"
+(ICML 2022): it draws the middle edge, then recurses into both parts. Each draw is an exponential
+mechanism over a public grid, with integer weights and exact sampling. For an edge with l cells
+below and r above, a grid point with b of the part's people below and a above is drawn with
 
     Pr[point] proportional to w(s - least s),    s = floor(|b r - a l| / max(l, r)).
 
-`weights` is that table: e^(-rate k) but for rounding, and constant from its last entry on. Somebody
-who is added or removed moves s by at most 1, in one part of each level of the recursion. Somebody
-who is replaced moves it by 2 in one part, or by 1 in two. Up to a factor that all points share, a
-weight is the larger of e^(-rate s) and of a constant times e^(-rate least s), and so it moves by as
-much; the normalising sum moves likewise. With D the largest error of a logarithm by rounding, the
-loss is at most
+`weights` is the table w: e^(-rate k) up to rounding, and constant from its last entry on. Adding or
+removing a person changes s by at most 1, in one part per level of the recursion. Replacing a person
+changes s by 2 in one part, or by 1 in two. Up to a factor that all points share, a weight is the
+maximum of e^(-rate s) and a constant times e^(-rate least s), so its logarithm changes by at most
+the same amount, and so does that of the normalising sum. With D the largest rounding error of a
+logarithm, the loss is at most
 
     levels x (4 rate + 8 D),
 
-which `loss` computes from the integers themselves. Where many values are equal, several edges lie
-between these and the next value: what is common is then many steps from what is rare.
+which `loss` computes from the integer table. If many values are equal, several edges lie between
+this value and the next one, so frequent and rare values are many cells apart.
 """
 
 import math
@@ -29,38 +29,39 @@ import numpy as np
 
 from opboost_ops.errors import ConfigError
 
-#: Most cells: a few points of the grid for each.
+#: Maximum number of cells: leaves a few grid points per cell.
 MOST_CELLS = 256
 
-#: So many points of the grid lie at equal distances, and so many at equal ratios.
-_EVEN, _RATIOS = 128, 895
+#: Number of grid points at equal distances, and at equal ratios.
+_EVEN_POINTS, _RATIO_POINTS = 128, 895
 
-#: The least weight, and by how many powers of two the greatest is larger.
-_LEAST, _RANGE = 1 << 28, 24
+#: The smallest weight, and log2 of the ratio of the largest weight to it.
+_MIN_WEIGHT, _RANGE_BITS = 1 << 28, 24
 
-#: Bits after the point of the table while it is made.
-_FINE = 128
+#: Fraction bits of the table while it is computed.
+_FRACTION_BITS = 128
 
-#: What may be asked for.
+#: Accepted range of epsilon.
 LEAST_EPSILON, MOST_EPSILON = 0.001, 10
 
-#: Draws an integer below a bound, each as likely as any other.
+#: Draws a uniform integer below a bound.
 Uniform = Callable[[int], int]
 
 
 def grid(bounds: tuple[float, float]) -> np.ndarray:
-    """Where edges may lie: public points between the bounds, float64, rising.
+    """Return the candidate edges: public points between the bounds, float64, ascending.
 
-    Some at equal distances, most at equal distances of log1p of the way from the lower bound: a
-    long tail does not leave all people between two points. Rounded for people.
+    Some points are equally spaced; most are equally spaced in log1p of the distance from the lower
+    bound, so that a long-tailed distribution still has points among most of its people. Points are
+    rounded for readability.
 
     Args:
-        bounds: The feature's declared ones.
+        bounds: Declared bounds of the feature.
     """
     lower, upper = bounds
     span = upper - lower
-    even = np.arange(1, _EVEN + 1) / (_EVEN + 1) * span
-    ratios = np.expm1(np.arange(1, _RATIOS + 1) / (_RATIOS + 1) * np.log1p(span))
+    even = np.arange(1, _EVEN_POINTS + 1) / (_EVEN_POINTS + 1) * span
+    ratios = np.expm1(np.arange(1, _RATIO_POINTS + 1) / (_RATIO_POINTS + 1) * np.log1p(span))
     steps = np.concatenate([even, ratios])
     decimals = 1 + math.ceil(-math.log10(float(steps.min())))
     points = np.unique(np.round(lower + steps, decimals))
@@ -69,44 +70,45 @@ def grid(bounds: tuple[float, float]) -> np.ndarray:
 
 @lru_cache(maxsize=8)
 def weights(cells: int, epsilon: float) -> np.ndarray:
-    """The table w, falling by e^(-epsilon / (4 levels)) an entry, a little less, int64.
+    """Return the table w, int64: each entry is about e^(-epsilon / (4 levels)) of the previous one.
 
     Args:
-        cells: How many cells the edges make.
+        cells: Number of cells.
         epsilon: Bound on the loss.
 
     Raises:
-        ConfigError: Either is out of range.
+        ConfigError: An argument is out of range.
     """
     if not 2 <= cells <= MOST_CELLS:
-        raise ConfigError(f"Private edges make 2 to {MOST_CELLS} cells, not {cells}.")
+        raise ConfigError(f"Private edges need 2 to {MOST_CELLS} cells, not {cells}.")
     if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
         raise ConfigError(
-            f"The epsilon of private edges is {LEAST_EPSILON} to {MOST_EPSILON}, not {epsilon:g}."
+            f"The epsilon of private edges must be {LEAST_EPSILON} to {MOST_EPSILON}, not "
+            f"{epsilon:g}."
         )
-    return _falling(_rate(cells, epsilon))
+    return _geometric_table(_rate(cells, epsilon))
 
 
 def _rate(cells: int, epsilon: float) -> float:
-    # A little less than what divides evenly: rounding costs something, too.
+    # Slightly below the even share of epsilon, to leave room for rounding errors.
     return epsilon * (1 - 2.0**-12) / (4 * _levels(cells))
 
 
 def _levels(cells: int) -> int:
-    """How often parts are divided until every edge is there."""
+    """Return the depth of the recursion that draws all edges."""
     return (cells - 1).bit_length()
 
 
-def _falling(rate: float) -> np.ndarray:
-    """Integers that fall by e^-rate, the last one the least weight."""
+def _geometric_table(rate: float) -> np.ndarray:
+    """Return integers that decrease by the factor e^-rate and end with the smallest weight."""
     with localcontext(Context(prec=60)):
-        factor = int(Decimal(rate).exp() * (1 << _FINE))
-    length = math.ceil(_RANGE * math.log(2) / rate)
-    # By integers alone: on every machine the same table gives the same edges for the same people.
-    value, entries = _LEAST << _FINE, [_LEAST]
+        factor = int(Decimal(rate).exp() * (1 << _FRACTION_BITS))
+    length = math.ceil(_RANGE_BITS * math.log(2) / rate)
+    # Integer arithmetic only: the table must be identical on every machine.
+    value, entries = _MIN_WEIGHT << _FRACTION_BITS, [_MIN_WEIGHT]
     for _ in range(length):
-        value = value * factor >> _FINE
-        entries.append(value >> _FINE)
+        value = value * factor >> _FRACTION_BITS
+        entries.append(value >> _FRACTION_BITS)
     table = np.array(entries[::-1], dtype=np.int64)
     table.flags.writeable = False
     return table
@@ -114,27 +116,27 @@ def _falling(rate: float) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def loss(cells: int, epsilon: float) -> float:
-    """The loss of edges for a person who is added, removed or replaced, rounded up.
+    """Return the loss of all edges for adding, removing or replacing a person, rounded up.
 
     Args:
-        cells: How many cells they make.
-        epsilon: As declared; the loss is at most that.
+        cells: Number of cells.
+        epsilon: Declared bound; the loss is at most this.
     """
     table, rate = weights(cells, epsilon), _rate(cells, epsilon)
     exact = math.log(table[0]) - rate * np.arange(len(table))
-    # Integers below 2^53 are floats; a logarithm below 64 is off by less than 2^-46.
-    off = float(np.abs(np.log(table) - exact).max()) + 2.0**-44
-    bound = float(_levels(cells) * (4 * rate + 8 * off)) * (1 + 2.0**-50)
+    # Integers below 2^53 are exact as floats; the error of a logarithm below 64 is under 2^-46.
+    rounding = float(np.abs(np.log(table) - exact).max()) + 2.0**-44
+    bound = float(_levels(cells) * (4 * rate + 8 * rounding)) * (1 + 2.0**-50)
     assert bound <= epsilon
     return bound
 
 
 def people_off(cells: int, epsilon: float) -> float:
-    """By how many people an edge lies off at least, typically: where a weight has fallen to 1 / e.
+    """Return the typical rank error of an edge, in people: where the weight has fallen to 1 / e.
 
     Args:
-        cells: How many cells the edges make.
-        epsilon: Of the draw.
+        cells: Number of cells.
+        epsilon: Declared bound on the loss.
     """
     return 4 * _levels(cells) / epsilon
 
@@ -142,27 +144,27 @@ def people_off(cells: int, epsilon: float) -> float:
 def draw(
     below: np.ndarray, people: int, table: np.ndarray, cells: int, uniform: Uniform
 ) -> tuple[int, ...]:
-    """One draw of all edges: places in the grid, rising.
+    """Draw all edges, as ascending indices into the grid.
 
     Args:
-        below: How many values are at most each point of the grid, rising integers, shape (k,).
-        people: How many values there are.
-        table: Of `weights`.
-        cells: How many cells; at most k + 1.
-        uniform: Draws an integer below a bound.
+        below: Number of values at or below each grid point, non-decreasing, shape (k,).
+        people: Number of values.
+        table: The table from `weights`.
+        cells: Number of cells; at most k + 1.
+        uniform: Draws a uniform integer below a bound.
     """
     counts = np.asarray(below, dtype=np.int64)
     places: list[int] = []
 
     def divide(edges: int, low: int, high: int) -> None:
-        """Draw so many edges among the points low..high - 1, and count the people between."""
+        """Draw a number of edges among the grid points low..high - 1."""
         if not edges:
             return
         left = edges // 2
         right = edges - 1 - left
         begin = int(counts[low - 1]) if low else 0
         end = int(counts[high]) if high < len(counts) else people
-        # Every edge of both parts needs a point of its own.
+        # Leave one grid point for each edge of both parts.
         points = counts[low + left : high - right]
         away = np.abs((points - begin) * (right + 1) - (end - points) * (left + 1))
         steps = away // (max(left, right) + 1)

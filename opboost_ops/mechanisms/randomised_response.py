@@ -1,4 +1,4 @@
-"""Randomised response: over the domain, its buckets (FederBoost, Protocol 2), and single bits."""
+"""Randomised response over domain values, buckets (FederBoost, Protocol 2) and single bits."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -16,25 +16,25 @@ from opboost_ops.mechanisms.parameters import Epsilon, Parameters, Partitions
 #: The domain of a bit.
 BIT = Domain(0, 1)
 
-#: Buckets where nothing else is said, as in the paper.
+#: Default number of buckets, as in the paper.
 BUCKETS = 16
 
 
 def bit_channel(clear: Sequence[Decimal], set_: Sequence[Decimal]) -> Channel:
-    """The channel of a bit.
+    """Build the channel of a bit.
 
     Args:
-        clear: Weights of the outputs 0 and 1 where the bit is 0.
-        set_: The same where it is 1.
+        clear: Weights of the outputs 0 and 1 if the bit is 0.
+        set_: Weights of the outputs 0 and 1 if the bit is 1.
     """
     return Channel(BIT.values(), BIT.values(), (counts_of(clear), counts_of(set_)))
 
 
 class MissingBit(Parameters):
-    """The bit stays with e^eps / (e^eps + 1).
+    """Randomised response for missing values: reports the bit with e^eps / (e^eps + 1).
 
-    It is a column beside the feature's own; a value that appears or vanishes costs this epsilon and
-    the feature's loss(R - L).
+    The bit is released as a separate column. A value that appears or disappears costs this epsilon
+    plus the feature's loss(R - L).
 
     Attributes:
         epsilon: Loss between missing and present.
@@ -51,34 +51,34 @@ class MissingBit(Parameters):
             return bit_channel([stay, unit], [unit, stay])
 
     def label(self) -> str:
-        """Name and parameters, for people to read."""
+        """Return the name and parameters for display."""
         return f"Randomised missing bit, epsilon {self.epsilon:g}"
 
 
 class UnaryEncoding(Parameters):
-    """A one-hot row whose bits are randomised one by one; only for nominal features.
+    """Optimised unary encoding for nominal features: randomises each bit of a one-hot row.
 
-    A changed category changes two bits, so what a cell costs is what both cost together:
-    epsilon. The bit that is set is kept with 1/2, and one that is not with e^eps / (e^eps + 1):
-    the optimised variant, which estimates frequencies with less variance than the symmetric one.
+    A changed category changes two bits, whose losses add up to epsilon. A set bit is reported with
+    probability 1/2, and a cleared bit with e^eps / (e^eps + 1): this optimised variant estimates
+    frequencies with less variance than the symmetric variant.
 
     Attributes:
-        epsilon: Loss between any two categories, of the whole one-hot group.
+        epsilon: Loss between any two categories, for the whole one-hot row.
     """
 
     name: Literal["unary"] = "unary"
     epsilon: Epsilon
 
     def require(self, domain: Domain) -> None:
-        """Refuse anything but bits.
+        """Reject any domain other than {0, 1}.
 
         Raises:
             ConfigError: The domain is not {0, 1}.
         """
         if domain != BIT:
             raise ConfigError(
-                "Unary encoding is for nominal features alone.",
-                "Declare the type as nominal, or another mechanism.",
+                "Unary encoding is only for nominal features.",
+                "Declare the feature as nominal, or use another mechanism.",
             )
 
     def build(self, domain: Domain) -> Channel:
@@ -89,12 +89,12 @@ class UnaryEncoding(Parameters):
             return bit_channel([Decimal(self.epsilon).exp(), unit], [unit, unit])
 
     def label(self) -> str:
-        """Name and parameters, for people to read."""
-        return f"Unary encoding (optimised), epsilon {self.epsilon:g} a category"
+        """Return the name and parameters for display."""
+        return f"Unary encoding (optimised), epsilon {self.epsilon:g} per category"
 
 
 class GeneralisedResponse(Parameters):
-    """Stay with e^eps / (e^eps + |D| - 1), else uniformly one of the other values.
+    """Report x with e^eps / (e^eps + |D| - 1), else uniformly one of the other values.
 
     Attributes:
         epsilon: Loss between any two values.
@@ -108,21 +108,21 @@ class GeneralisedResponse(Parameters):
         return _channel(self.epsilon, domain, tuple(range(domain.lower, domain.upper + 1)))
 
     def label(self) -> str:
-        """Name and parameters, for people to read."""
+        """Return the name and parameters for display."""
         return f"Generalised randomised response, epsilon {self.epsilon:g}"
 
 
 class BucketResponse(Parameters):
-    """Stay in the bucket with e^eps / (e^eps + q - 1), else uniformly one of the other q - 1.
+    """Report the bucket of x with e^eps / (e^eps + q - 1), else uniformly another of the q buckets.
 
-    A bucket is released as its middle value. Buckets are equal parts of the declared domain, or lie
-    between declared edges; q is their number. The loss is that of single cells, and holds only for
-    edges that do not depend on the table.
+    A bucket is released as its middle value. The q buckets are equal parts of the declared domain,
+    or are given by declared edges. The loss is per cell and holds only if the edges do not depend
+    on the table.
 
     Attributes:
         epsilon: Loss between any two values.
-        buckets: Number q of buckets, equal parts of the domain; default: 16.
-        edges: Uneven buckets instead: the first domain value of each bucket but the first.
+        buckets: Number q of equal buckets; default: 16.
+        edges: Alternative to buckets: first domain value of each bucket except the first.
     """
 
     name: Literal["bucket_response"] = "bucket_response"
@@ -135,28 +135,28 @@ class BucketResponse(Parameters):
         if self.buckets is not None and self.edges is not None:
             raise ValueError("give either buckets or edges")
         if any(a >= b for a, b in pairwise(self.edges or ())):
-            raise ValueError("the edges of buckets must rise")
+            raise ValueError("the edges of buckets must increase")
         return self
 
     @property
     def count(self) -> int:
-        """How many buckets there are, q."""
+        """Number of buckets, q."""
         return (self.buckets or BUCKETS) if self.edges is None else len(self.edges) + 1
 
     def require(self, domain: Domain) -> None:
-        """Refuse more buckets than values, and edges outside the domain."""
+        """Reject more buckets than values, and edges outside the domain."""
         if self.count > domain.size:
             raise ConfigError(
-                f"{self.count} buckets are more than the domain's {domain.size} values.",
+                f"{self.count} buckets exceed the {domain.size} values of the domain.",
                 "Declare fewer buckets, or a larger domain.",
             )
         if self.edges is not None and not (
             domain.lower < self.edges[0] and self.edges[-1] <= domain.upper
         ):
             raise ConfigError(
-                f"The buckets' edges must lie above the first value of the feature's domain "
-                f"[{domain.lower}, {domain.upper}], and inside it.",
-                "Give the domain value with which each bucket but the first begins.",
+                f"The edges of buckets must lie inside the feature's domain [{domain.lower}, "
+                f"{domain.upper}] and above its first value.",
+                "Give the first domain value of each bucket except the first.",
             )
 
     def build(self, domain: Domain) -> Channel:
@@ -169,7 +169,7 @@ class BucketResponse(Parameters):
         return _channel(self.epsilon, domain, tuple(starts))
 
     def label(self) -> str:
-        """Name and parameters, for people to read."""
+        """Return the name and parameters for display."""
         uneven = "" if self.edges is None else " between edges"
         return (
             f"Bucketed randomised response, epsilon {self.epsilon:g}, {self.count} buckets{uneven}"

@@ -1,4 +1,4 @@
-"""Domain integers in, randomised domain integers out."""
+"""Sampling: randomises domain integers through a mechanism's exact channel."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding
 from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.randomised_response import BIT
 
-#: Rows at a time: what they need stays in a core's cache, which halves the time.
+#: Rows per chunk; the working set fits into the CPU cache, which halves the time.
 CHUNK = 32_768
 
 
@@ -21,8 +21,8 @@ def randomise(
 
     Args:
         values: Domain integers, shape (n,).
-        mechanism: What randomises them.
-        domain: Where they lie.
+        mechanism: The mechanism.
+        domain: Domain of the values.
         words: Source of the noise.
 
     Returns:
@@ -44,23 +44,23 @@ def randomise(
 def randomise_bit(
     codes: np.ndarray, categories: int, bit: int, mechanism: UnaryEncoding, words: Words
 ) -> np.ndarray:
-    """Draw one bit of a one-hot row.
+    """Randomise one bit of every one-hot row.
 
     Args:
-        codes: Positions of the categories, integers, shape (n,).
-        categories: How many categories there are.
-        bit: Whose bit.
-        mechanism: What randomises it.
+        codes: Index of each row's category, integers, shape (n,).
+        categories: Number of categories.
+        bit: Index of the bit's category.
+        mechanism: The mechanism.
         words: Source of the noise.
 
     Returns:
         Bits, int64, shape (n,).
 
     Raises:
-        ContractError: A position lies outside the declared categories.
+        ContractError: An index lies outside the declared categories.
     """
     if len(codes) and not (codes.min() >= 0 and codes.max() < categories):
-        raise ContractError("A category lies outside the declared ones.")
+        raise ContractError("A category lies outside the declared categories.")
     return randomise((codes == bit).astype(np.int64), mechanism, BIT, words)
 
 

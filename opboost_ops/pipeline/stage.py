@@ -32,7 +32,7 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.home import Home as Home
 from opboost_ops.privacy.declarations import Declaration, declarations
 from opboost_ops.privacy.ledger.budgets import ModelCharge
-from opboost_ops.privacy.releases import Taken
+from opboost_ops.privacy.releases import FeatureResponses
 
 
 class ReleaseDoor(Protocol):
@@ -48,7 +48,7 @@ class ReleaseDoor(Protocol):
 
     def take(
         self, people: np.ndarray, rows: np.ndarray, values: Mapping[str, np.ndarray]
-    ) -> Mapping[str, Taken]:
+    ) -> Mapping[str, FeatureResponses]:
         """Charge, pin and record the run's releases; see `Releases.take`.
 
         Args:

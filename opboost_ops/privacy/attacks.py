@@ -1,7 +1,7 @@
-"""Attacks which a party runs on its own rows before a release: how many could be placed.
+"""Attacks that a party runs on its own rows before a release, to measure how many it exposes.
 
-Every attacker is given what the threat model grants at worst: the mechanism, its parameters and
-the exact distribution of the true values. None is given the secret.
+Every attacker has the worst-case knowledge of the threat model: the mechanism, its parameters and
+the exact distribution of the true values, but not the secret.
 """
 
 import math
@@ -14,13 +14,13 @@ from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
 from opboost_ops.mechanisms.channel import Channel
 
-#: A gain below this, on a baseline that is not doubled, is called hardly more however sure it is.
+#: A gain below this counts as hardly any, however significant, unless the baseline is doubled.
 LITTLE = 0.01
 
-#: Above this share, by the lower end of the interval, most rows count as placed.
+#: If the lower end of the interval exceeds this share, most rows count as guessed.
 MOST = 0.5
 
-#: Differences of probabilities or log-likelihoods below this are rounding, not knowledge.
+#: Smaller differences of probabilities or log-likelihoods are rounding errors.
 ROUNDING = 1e-9
 
 _NO_ROWS = "An attack needs columns of one length, and at least one row."
@@ -31,14 +31,14 @@ class Attack:
     """The result of one attack.
 
     Attributes:
-        name: Which attack.
-        successes: Rows guessed right; fractional where an attacker must pick among ties.
+        name: Name of the attack.
+        successes: Rows guessed correctly; fractional if an attacker must choose among ties.
         trials: Rows attacked.
-        success: Share of rows guessed right.
+        success: Share of rows guessed correctly.
         low, high: Its 95 % Wilson interval.
-        baseline: Success of the attacker who has no release.
-        about: What is attacked and what counts as right, in plain words.
-        without: What the attacker without a release does, in plain words.
+        baseline: Success of the attacker without a release.
+        about: What is attacked and what counts as correct, in words.
+        without: Strategy of the attacker without a release, in words.
     """
 
     name: str
@@ -53,15 +53,15 @@ class Attack:
 
     @property
     def gain(self) -> float:
-        """Success beyond the baseline; what the release gives away."""
+        """Success above the baseline, due to the release."""
         return self.success - self.baseline
 
     @property
     def verdict(self) -> str:
-        """The result in plain words.
+        """The result in words.
 
-        Hardly more, if the interval reaches down to the baseline, or the gain is less than 0.01
-        and the baseline not doubled; else most rows, if the interval lies above one half.
+        "Hardly more" if the interval includes the baseline, or if the gain is below 0.01 and the
+        baseline is not doubled; "most rows" if the interval lies above one half.
         """
         little = self.gain < LITTLE and self.success < 2 * self.baseline
         if self.low <= self.baseline or little:
@@ -72,13 +72,13 @@ class Attack:
 
 
 def wilson(successes: float, trials: int) -> tuple[float, float]:
-    """The 95 % score interval of successes out of at least one trial (E. B. Wilson, 1927)."""
+    """Return the 95 % score interval of a number of successes (E. B. Wilson, 1927)."""
     z = NormalDist().inv_cdf(0.975)
     share = successes / trials
-    whole = 1 + z * z / trials
-    middle = (share + z * z / (2 * trials)) / whole
-    half = z / whole * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    # At the ends the formula is exactly 0 or 1, but not its rounding.
+    denominator = 1 + z * z / trials
+    middle = (share + z * z / (2 * trials)) / denominator
+    half = z / denominator * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+    # At the ends the formula is exactly 0 or 1, but floating point is not.
     low = 0.0 if successes == 0 else max(0.0, middle - half)
     high = 1.0 if successes == trials else min(1.0, middle + half)
     return low, high
@@ -92,7 +92,7 @@ def measured(
     about: str,
     without: str = "the median",
 ) -> Attack:
-    """An attack's result with its interval; see ``Attack`` for the arguments."""
+    """Return an attack's result with its interval; see ``Attack`` for the arguments."""
     low, high = wilson(successes, trials)
     return Attack(
         name, float(successes), trials, successes / trials, low, high, baseline, about, without
@@ -100,10 +100,10 @@ def measured(
 
 
 def require_rows(*columns: np.ndarray) -> int:
-    """The number of rows n of columns of shape (n,).
+    """Return the number of rows n of columns of shape (n,).
 
     Raises:
-        ContractError: There are no rows, or the columns are of several lengths.
+        ContractError: There are no rows, or the columns differ in length.
     """
     lengths = {len(column) for column in columns}
     if len(lengths) != 1 or 0 in lengths:
@@ -112,12 +112,12 @@ def require_rows(*columns: np.ndarray) -> int:
 
 
 def tolerance_of(domain: Domain) -> int:
-    """Steps which count as near: floor(5 % of R - L), so 0 on a domain of ten values."""
+    """Return the steps within which a guess counts as correct: floor(5 % of R - L)."""
     return (domain.upper - domain.lower) // 20
 
 
 def marginal_of(values: np.ndarray, channel: Channel) -> np.ndarray:
-    """Probabilities of a channel's inputs, shape (inputs,), in a party's own values, shape (n,).
+    """Return the distribution of a party's values, shape (n,), over a channel's inputs.
 
     Raises:
         ContractError: There are no values, or one lies outside the domain.
@@ -127,27 +127,28 @@ def marginal_of(values: np.ndarray, channel: Channel) -> np.ndarray:
 
 
 def positions(values: np.ndarray, among: np.ndarray) -> np.ndarray:
-    """Indices of integers, of any shape, among a channel's ascending inputs or outputs.
+    """Return indices of integers, of any shape, in a channel's ascending inputs or outputs.
 
     Raises:
-        ContractError: A value is not among them.
+        ContractError: A value is not an input or output of the channel.
     """
     indices = np.minimum(np.searchsorted(among, values), len(among) - 1)
     if not np.array_equal(among[indices], values):
-        raise ContractError("A value is not one of the channel's.")
+        raise ContractError("A value is not an input or output of the channel.")
     return indices
 
 
 def best_windows(weights: np.ndarray, tolerance: int) -> tuple[np.ndarray, np.ndarray]:
-    """The guess with most posterior mass within the tolerance: optimal for this success.
+    """Return the guess with the most posterior mass within the tolerance, which is optimal.
 
     Args:
-        weights: Posterior in any scale, float64, shape (m, inputs), of consecutive integers.
+        weights: Posterior, not necessarily normalised, float64, shape (m, inputs), of consecutive
+            integers.
         tolerance: Steps, at least 0.
 
     Returns:
-        Indices of the inputs to guess, int64, shape (m,), the lowest of several as good; and the
-        mass within the tolerance of each, float64, shape (m,).
+        Indices of the inputs to guess, int64, shape (m,), the lowest of equals; and the mass
+        within the tolerance of each, float64, shape (m,).
     """
     size = weights.shape[1]
     until = np.concatenate([np.zeros((len(weights), 1)), np.cumsum(weights, axis=1)], axis=1)
@@ -165,16 +166,16 @@ def median_success(
     tolerance: int,
     rows: np.ndarray | None = None,
 ) -> float:
-    """Share of rows whose value is within the tolerance of the marginal's lower median.
+    """Return the share of rows whose value is within the tolerance of the lower median.
 
     Args:
         values: Domain integers, int64, shape (n,).
         inputs: All integers of the domain, shape (inputs,).
         marginal: Their probabilities, shape (inputs,).
         tolerance: Steps.
-        rows: How many rows have each of the values, shape (n,); one each when absent.
+        rows: Number of rows with each of the values, shape (n,); 1 each by default.
     """
-    # Rounding must not carry an exact half over to the next value.
+    # Rounding errors must not move an exact half to the next value.
     middle = np.searchsorted(np.cumsum(marginal), marginal.sum() / 2 - ROUNDING)
     near = np.abs(values - inputs[middle]) <= tolerance
     return float(np.mean(near) if rows is None else rows[near].sum() / rows.sum())
@@ -187,20 +188,20 @@ def guess(
     marginal: np.ndarray,
     tolerance: int,
 ) -> Attack:
-    """Guess every value from its release by Bayes' rule, the marginal being known.
+    """Guess every value from its release by Bayes' rule, with a known marginal.
 
-    On a skewed marginal this attacker can beat the median without any release, by guessing where
+    On a skewed marginal, this attacker can beat the median without a release, by guessing where
     most values lie.
 
     Args:
         values: True domain integers, int64, shape (n,).
         released: Their releases, int64, shape (n,).
-        channel: What released them.
+        channel: Channel of the releases.
         marginal: Probabilities of the inputs, shape (inputs,).
-        tolerance: Steps within which a guess is right.
+        tolerance: Steps within which a guess is correct.
 
     Raises:
-        ContractError: There are no rows, or a value or a release is none of the channel's.
+        ContractError: There are no rows, or a value or release does not belong to the channel.
     """
     require_rows(values, released)
     inputs, outputs = positions(values, channel.inputs), positions(released, channel.outputs)
@@ -217,15 +218,15 @@ def guess(
 
 
 def rank_match(values: np.ndarray, released: np.ndarray, tolerance: int) -> Attack:
-    """Lay the sorted true values, known as a whole, along the releases sorted by rank.
+    """Match the sorted true values, known as a multiset, to the releases sorted by rank.
 
-    Rows of one rank share the middle of the values that fall to them: breaking ties by the order
-    of rows would give the attacker an order that no release tells.
+    Rows with equal ranks share the middle of their values: breaking ties by the order of rows
+    would give the attacker an order that no release discloses.
 
     Args:
         values: True domain integers, int64, shape (n,).
         released: Their releases or ranks, any order-preserving numbers, shape (n,).
-        tolerance: Steps within which a guess is right.
+        tolerance: Steps within which a guess is correct.
 
     Raises:
         ContractError: There are no rows.
@@ -243,7 +244,7 @@ def rank_match(values: np.ndarray, released: np.ndarray, tolerance: int) -> Atta
     )
 
 
-#: Most levels of a known column: with more distinct values, it is cut at quantiles.
+#: Maximum levels of a known column; with more distinct values, it is cut at quantiles.
 _LEVELS = 10
 
 
@@ -254,23 +255,23 @@ def correlated(
     channel: Channel,
     tolerance: int,
 ) -> Attack:
-    """Guess every value from its release and a second column that the attacker holds in clear.
+    """Guess every value from its release and a second column that the attacker knows in clear.
 
-    The joint prior P(x, z) is counted on the party's own rows, as if the attacker knew it exactly:
-    with few rows a level, both the success and the baseline are overstated.
+    The joint prior P(x, z) is counted on the party's own rows, as if the attacker knew it exactly.
+    With few rows per level, this overstates both the success and the baseline.
 
     Args:
         values: True domain integers, int64, shape (n,).
         released: Their releases, int64, shape (n,).
         other_values: The known column, finite numbers, shape (n,).
-        channel: What released the values.
-        tolerance: Steps within which a guess is right.
+        channel: Channel of the releases.
+        tolerance: Steps within which a guess is correct.
 
     Returns:
         The attack; its baseline is the best guess from the known column alone.
 
     Raises:
-        ContractError: There are no rows, or a value or release is none of the channel's.
+        ContractError: There are no rows, or a value or release does not belong to the channel.
     """
     trials = require_rows(values, released, other_values)
     inputs, outputs = positions(values, channel.inputs), positions(released, channel.outputs)

@@ -1,4 +1,4 @@
-"""Attacks on several releases of the same rows: to average them, and to link their rows."""
+"""Attacks on several releases of the same rows: averaging them, and linking their rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from opboost_ops.privacy.attacks import (
     tolerance_of,
 )
 
-#: Cells of a table of rows by inputs that are worked on at once: 16 MB of float64.
+#: Cells of a rows x inputs table per block: 16 MB of float64.
 _CELLS = 2**21
 
 
@@ -31,8 +31,8 @@ class Retrainings:
     """Success of averaging after 1, 2, ... retrainings on unchanged values.
 
     Attributes:
-        pinned: With pinned responses: every retraining repeats the first.
-        fresh: As it would be with new noise at every retraining.
+        pinned: With pinned responses: every retraining repeats the first release.
+        fresh: Hypothetically, with new noise in every retraining.
     """
 
     pinned: tuple[Attack, ...]
@@ -46,23 +46,23 @@ def averaging(
     tolerance: int,
     marginal: np.ndarray | None = None,
 ) -> Attack:
-    """Guess every value from several releases of it: the posterior's best window.
+    """Guess every value from several releases of it, by the best window of the posterior.
 
-    The posterior is p(x) times the product of Pr[y_i | x]. A release that repeats an earlier one
-    in every row is the same draw, as the attacker sees, and is counted once.
+    The posterior is p(x) times the product of Pr[y_i | x]. A release that equals an earlier one in
+    every row is visibly the same draw, and counts once.
 
     Args:
         values: True domain integers, int64, shape (n,).
-        channel: What released them, each time.
+        channel: Channel of every release.
         releases: int64, shape (k, n), k at least 1.
-        tolerance: Steps within which a guess is right.
+        tolerance: Steps within which a guess is correct.
         marginal: Probabilities of the inputs, shape (inputs,); by default those of the values.
 
     Returns:
-        The attack; its baseline is the median of the values, or of the marginal given.
+        The attack; its baseline is the median of the values or of the marginal.
 
     Raises:
-        ContractError: There are no rows, or a value or a release is none of the channel's.
+        ContractError: There are no rows, or a value or release does not belong to the channel.
     """
     return _curve(values, channel, releases, tolerance, marginal, [len(releases)])[0]
 
@@ -74,13 +74,13 @@ def fresh_and_pinned(
     times: int,
     marginal: np.ndarray | None = None,
 ) -> Retrainings:
-    """Success of averaging with pinned responses, and with new noise at every retraining.
+    """Measure averaging with pinned responses, and with new noise in every retraining.
 
     Args:
         values: True domain integers, int64, shape (n,).
-        mechanism: What randomises them.
-        domain: Where they lie; 5 % of it is the tolerance.
-        times: Most retrainings, at least 1.
+        mechanism: The mechanism.
+        domain: Its domain; the tolerance is 5 % of it.
+        times: Maximum number of retrainings, at least 1.
         marginal: As for ``averaging``.
 
     Raises:
@@ -104,10 +104,10 @@ def _curve(
     marginal: np.ndarray | None,
     after: Sequence[int],
 ) -> list[Attack]:
-    n = require_rows(values, *releases)
+    count = require_rows(values, *releases)
     prior = marginal_of(values, channel) if marginal is None else marginal
     places = positions(releases, channel.outputs)
-    # How many different draws the first k releases hold.
+    # Number of distinct draws among the first k releases.
     different = [len(np.unique(places[:k], axis=0)) for k in after]
     first_seen = np.sort(np.unique(places, axis=0, return_index=True)[1])
     placed = _placed(values, channel, places[first_seen], tolerance, prior, set(different))
@@ -116,7 +116,7 @@ def _curve(
         measured(
             "averaging",
             placed[draws],
-            n,
+            count,
             baseline,
             f"each value from {k} releases, {draws} of them different, within {tolerance} steps",
         )
@@ -132,7 +132,7 @@ def _placed(
     prior: np.ndarray,
     after: set[int],
 ) -> dict[int, int]:
-    """Rows placed after so many draws; log-likelihoods, for products would underflow."""
+    """Count correct guesses after each number of draws; uses logs, as products would underflow."""
     with np.errstate(divide="ignore"):
         table = np.log(channel.probabilities().T)
         start = np.log(prior)
@@ -145,7 +145,7 @@ def _placed(
             posterior = posterior + table[outputs]
             if draws in after:
                 top = posterior.max(axis=1, keepdims=True)
-                # Releases which no value in the prior explains leave nothing to choose by.
+                # If no value in the prior explains the releases, all weights are zero.
                 weights = np.exp(posterior - np.where(np.isfinite(top), top, 0))
                 guessed = channel.inputs[best_windows(weights, tolerance)[0]]
                 placed[draws] += int((np.abs(guessed - values[rows]) <= tolerance).sum())
@@ -160,23 +160,23 @@ def link(
     marginal: Sequence[np.ndarray],
     sample: int = 200,
 ) -> Attack:
-    """Find persons of one receiver's artifact in another's, whose noise is independent.
+    """Find people of one receiver's artifact in another's, which has independent noise.
 
     A pair of rows is scored by the likelihood ratio of one person against two,
     sum over columns of ln(sum over x of p(x) Pr1[y | x] Pr2[y' | x]) - ln(Pr1[y] Pr2[y']),
-    with columns taken as independent, and the highest score is picked; a tie of t rows that
-    holds the right one counts 1 / t.
+    assuming independent columns. The attacker picks the highest score; a tie of t rows that
+    includes the correct one counts 1 / t.
 
     Args:
-        first: The columns that both receivers hold, as the first sees them, int64, each (n,).
-        second: The same as the second sees them, the same person in the same row.
-        channel_first: What released each column to the first.
-        channel_second: What released each column to the second.
+        first: The columns that both receivers have, as the first sees them, int64, each (n,).
+        second: The same as the second sees them, with the same person in the same row.
+        channel_first: Channel of each column to the first receiver.
+        channel_second: Channel of each column to the second receiver.
         marginal: Probabilities of each column's inputs, each (inputs,).
-        sample: Most rows of the first that are looked for, evenly spaced.
+        sample: Maximum number of the first's rows to look for, evenly spaced.
 
     Raises:
-        ContractError: There are no rows, or a release is none of its channel's outputs.
+        ContractError: There are no rows, or a release is not an output of its channel.
     """
     n = require_rows(*first, *second)
     rows = np.unique(np.linspace(0, n - 1, min(sample, n)).astype(np.int64))

@@ -1,7 +1,7 @@
-"""How a raw column becomes responses: the declaration of a release, and its digest.
+"""The declaration of a release: how a raw column becomes responses, and its digest.
 
-Two declarations of one column are two releases, each charged. A digest only keeps meanings apart:
-people are protected by their pins.
+Two declarations of one column are two releases, and each is charged. The digest only identifies the
+declaration; the pins are what protects people.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.domain import Domain
 from opboost_ops.privacy.loss import LossCurve, column_losses
 
-#: A loss or a sum of losses, exactly; a float only where it is infinite.
+#: An exact loss or sum of losses; a float only if infinite.
 Loss = Fraction | float
 
 #: Fields of a pin: a response, response bits, and the exact integers of routed answers.
@@ -28,16 +28,16 @@ RESPONSE, BITS, EXACT, EXACT_MISSING = "response", "bits", "exact", "exact_missi
 
 
 def across(losses: Mapping[str, LossCurve]) -> Loss:
-    """The sum of losses across the whole range.
+    """Return the sum of losses across the full range.
 
     Args:
-        losses: By what is charged.
+        losses: Loss curves by charge.
     """
     return sum((exact(curve.loss[-1]) for curve in losses.values()), Fraction(0))
 
 
 def exact(loss: float | Literal["inf"]) -> Loss:
-    """A loss of a curve as an exact number."""
+    """Return a loss of a curve as an exact number."""
     return float("inf") if loss == "inf" else Fraction(loss)
 
 
@@ -46,13 +46,13 @@ class Declaration:
     """A feature as it is released.
 
     Attributes:
-        feature: Its name in the federation file.
+        feature: Name in the federation file.
         column: Name of the raw column.
         digest: SHA-256 of how a raw row becomes a response, 64 hex digits.
-        columns: The columns that it is released as.
-        losses: Their loss curves, by charge.
+        columns: The columns that the feature is released as.
+        losses: Loss curves by charge.
         refresh: When a new release opens.
-        routed: How routed answers are made; None where there are none.
+        routed: How routed answers are computed; None if there are none.
     """
 
     feature: str
@@ -65,27 +65,27 @@ class Declaration:
 
     @property
     def loss(self) -> Loss:
-        """Cost of a release: the loss across the whole range, with the missing bit."""
+        """Cost of a release: the loss across the full range, with the missing bit."""
         return across(self.losses)
 
     @cached_property
     def sources(self) -> Mapping[str, Domain]:
-        """The domains of the integers that responses are made from, by preprocessed column."""
+        """Domains of the integers that responses are computed from, by preprocessed column."""
         return {column.source: column.source_domain for column in self.columns}
 
     @property
     def bits(self) -> tuple[Column, ...]:
-        """The columns that are released as a bit."""
+        """The columns that are released as bits."""
         return tuple(column for column in self.columns if column.is_bit)
 
     @property
     def value(self) -> Column | None:
-        """The column that is released as an integer; None of a category, which is bits."""
+        """The column that is released as an integer; None for a nominal feature."""
         return next((column for column in self.columns if not column.is_bit), None)
 
     @cached_property
     def kind(self) -> np.dtype[Any]:
-        """The type of a pin, of a fixed width."""
+        """The fixed-width dtype of a pin."""
         fields: list[Any] = []
         if self.value is not None:
             outputs = self.value.mechanism.channel(self.value.domain).outputs
@@ -99,11 +99,11 @@ class Declaration:
 
 
 def smallest(lower: int, upper: int) -> np.dtype[Any]:
-    """A small type that holds the integers of a range.
+    """Return a small dtype that holds the integers of a range.
 
     Args:
-        lower: The least one.
-        upper: The greatest one.
+        lower: Lowest integer.
+        upper: Highest integer.
     """
     return np.result_type(np.min_scalar_type(lower), np.min_scalar_type(upper))
 
@@ -111,13 +111,13 @@ def smallest(lower: int, upper: int) -> np.dtype[Any]:
 def declarations(
     federation: Federation, party: str, policy: Policy, site: Site
 ) -> dict[str, Declaration]:
-    """The declarations of all features that a party releases, by feature.
+    """Return the declarations of all features that a party releases, by feature.
 
     Args:
-        federation: The plan's.
+        federation: The federation of the plan.
         party: A feature holder.
         policy: Its policy.
-        site: Its site.
+        site: Its site configuration.
     """
     by_feature: dict[str, Declaration] = {}
     if party not in federation.feature_holders:
@@ -131,7 +131,7 @@ def declarations(
         raw = policy.raw_column(name, identity.column).strip()
         rule = policy.features.get(name)
         routed = rule.routed if rule is not None else None
-        facts = {
+        content = {
             "column": raw,
             "id": non_default(identity),
             "raw_id": policy.raw_column(identity.column, identity.column).strip(),
@@ -146,7 +146,7 @@ def declarations(
         by_feature[name] = Declaration(
             feature=name,
             column=raw,
-            digest=hashlib.sha256(canonical(facts)).hexdigest(),
+            digest=hashlib.sha256(canonical(content)).hexdigest(),
             columns=mine,
             losses=column_losses(mine),
             refresh=feature.refresh,

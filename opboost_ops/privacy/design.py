@@ -1,15 +1,17 @@
-"""Channels of least expected cost under a loss curve, by a linear programme.
+"""Channels of least expected cost under a loss curve, computed by a linear programme.
 
     minimise  sum over x, y of prior(x) cost(x, y) Pr[y | x]
     with      Pr[y | x] <= e^l(|x - x'|) Pr[y | x'],   l(t) = min(epsilon t, most)
 
-Steps multiply, so that the near part of the curve is a bound between neighbours, and the far one
-a bound between all values and the least of their column: |D|^2 constraints in all, not |D|^3.
+Ratios of neighbours multiply. So the first part of the curve is a constraint between neighbours,
+and the second one a constraint between every value and the minimum of its column: |D|^2 constraints
+instead of |D|^3.
 
-A solver keeps constraints to about 10^-7 only. Its answer is repaired: columns are raised to their
-l-Lipschitz envelope, rows renormalised, and mixed with the uniform law until the counts keep the
-curve in integers. A solver's next version may find another table of the same cost, and a table's
-digest keys the noise: so it is solved once, and kept as a file.
+A solver satisfies constraints only to about 10^-7, so its solution is repaired: columns are raised
+to their l-Lipschitz envelope, rows are renormalised, and the result is mixed with the uniform
+distribution until its counts satisfy the curve in exact integers. Another version of the solver may
+return a different table of the same cost, and a table's digest is part of the declaration;
+therefore a channel is solved once and stored in a file.
 """
 
 import math
@@ -22,26 +24,26 @@ import numpy as np
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
-from opboost_ops.mechanisms.channel import apportioned, keeps_everywhere, keeps_steps, precise
+from opboost_ops.mechanisms.channel import apportion, keeps_everywhere, keeps_steps, precise
 from opboost_ops.mechanisms.designed import MOST_DESIGNED, Designed, Table
 
 Cost = Literal["absolute", "squared"]
 
-#: Outputs that no value gives with more than this are left out.
+#: Outputs that have at most this probability for every value are dropped.
 _UNUSED = 1e-6
 
-#: First and last share of the uniform law; each is twice the one before.
-_MIXED, _MOST_MIXED = 2.0**-34, 2.0**-6
+#: First and last share of the uniform distribution; each trial doubles it.
+_MIN_UNIFORM, _MAX_UNIFORM = 2.0**-34, 2.0**-6
 
 
 @dataclass(frozen=True)
 class Design:
-    """A designed channel, and what it cost to make it exact.
+    """A designed channel and its cost.
 
     Attributes:
         mechanism: The channel.
-        least: Expected cost of the linear programme's answer.
-        expected: Expected cost of the channel.
+        least: Expected cost of the linear programme's solution.
+        expected: Expected cost of the repaired channel.
     """
 
     mechanism: Designed
@@ -56,26 +58,26 @@ def design(
     cost: Cost = "absolute",
     prior: Sequence[float] | None = None,
 ) -> Design | None:
-    """Make a channel.
+    """Design a channel.
 
     Args:
-        domain: Of at most `MOST_DESIGNED` values.
+        domain: A domain of at most `MOST_DESIGNED` values.
         epsilon: Loss per unit of distance.
-        most: Loss between any two values.
+        most: Maximum loss between any two values.
         cost: |x - y| or its square.
-        prior: Weights of the domain's values, none below 0: declared, or estimated from earlier
-            releases, never read off the table. Uniform when absent.
+        prior: Non-negative weights of the domain's values: declared, or estimated from earlier
+            releases, never computed from the table. Uniform by default.
 
     Returns:
-        None if no repair keeps the curve in integers: the geometric mechanism at
-        min(epsilon, most / (R - L)) keeps it, too.
+        None if no repaired channel satisfies the curve in integers. The geometric mechanism at
+        min(epsilon, most / (R - L)) satisfies it, too.
 
     Raises:
         ConfigError: The domain is too large, or the prior does not fit.
     """
     if domain.size > MOST_DESIGNED:
         raise ConfigError(
-            f"A channel is designed for at most {MOST_DESIGNED} values; here are {domain.size}.",
+            f"A designed channel supports at most {MOST_DESIGNED} values, not {domain.size}.",
             "Declare a smaller domain, or the geometric mechanism.",
         )
     weights = _weights(domain, prior)
@@ -84,13 +86,13 @@ def design(
     solved = _solved(costs, epsilon, most)
     used = solved.max(axis=0) > _UNUSED
     if used.sum() < 2:
-        # Best is then to tell nothing; a channel tells something.
+        # The optimum is a constant output, and a channel needs two outputs.
         return None
     solution = solved[:, used]
-    solution = _raised(solution / solution.sum(axis=1, keepdims=True), epsilon, most)
+    solution = _lipschitz_envelope(solution / solution.sum(axis=1, keepdims=True), epsilon, most)
     solution /= solution.sum(axis=1, keepdims=True)
-    share = _MIXED
-    while share <= _MOST_MIXED:
+    share = _MIN_UNIFORM
+    while share <= _MAX_UNIFORM:
         counts = [_counts((1 - share) * row + share / len(row)) for row in solution]
         if keeps_steps(counts, epsilon) and keeps_everywhere(counts, most):
             table = Table(
@@ -114,21 +116,20 @@ def _weights(domain: Domain, prior: Sequence[float] | None) -> np.ndarray:
     fits = weights.shape == (domain.size,) and np.isfinite(weights).all()
     if not (fits and weights.min() >= 0 and weights.sum() > 0):
         raise ConfigError(
-            f"A prior has {domain.size} weights here, one for each value, none below 0 and not "
-            "all of them 0."
+            f"A prior needs {domain.size} weights, one per value, none negative and not all 0."
         )
     return np.asarray(weights / weights.sum())
 
 
 def _solved(costs: np.ndarray, epsilon: float, most: float) -> np.ndarray:
-    """The programme's answer, float64, shape (|D|, |D|), clipped to what probabilities may be."""
+    """Solve the linear programme; float64, shape (|D|, |D|), clipped to [0, 1]."""
     from scipy import sparse
     from scipy.optimize import linprog
 
     size = len(costs)
     cells = np.arange(size * size).reshape(size, size)
     least = np.tile(size * size + np.arange(size), size)
-    # Each says that a factor times one variable is at most another.
+    # Each triple states that a factor times one variable is at most another variable.
     parts = [
         (math.exp(-epsilon), cells[1:].ravel(), cells[:-1].ravel()),
         (math.exp(-epsilon), cells[:-1].ravel(), cells[1:].ravel()),
@@ -163,20 +164,20 @@ def _solved(costs: np.ndarray, epsilon: float, most: float) -> np.ndarray:
     )
     if solution.x is None:
         raise ConfigError(
-            "The solver found no channel for this curve.", "Take the geometric mechanism."
+            "The solver found no channel for this loss curve.", "Use the geometric mechanism."
         )
     return np.asarray(np.clip(solution.x[: size * size].reshape(size, size), 0.0, 1.0))
 
 
-def _raised(table: np.ndarray, epsilon: float, most: float) -> np.ndarray:
-    """Each column at the least law above it whose logarithm moves by l(t) at most over t."""
-    steps = np.abs(np.subtract.outer(np.arange(len(table)), np.arange(len(table))))
-    reach = np.exp(-np.minimum(epsilon * steps, most))
-    return np.asarray((reach[:, :, None] * table[None, :, :]).max(axis=1))
+def _lipschitz_envelope(table: np.ndarray, epsilon: float, most: float) -> np.ndarray:
+    """Raise each column to its least upper bound whose logarithm changes by at most l(t)."""
+    distances = np.abs(np.subtract.outer(np.arange(len(table)), np.arange(len(table))))
+    factors = np.exp(-np.minimum(epsilon * distances, most))
+    return np.asarray((factors[:, :, None] * table[None, :, :]).max(axis=1))
 
 
 def _counts(row: np.ndarray) -> tuple[int, ...]:
     with precise():
         shares = [Decimal(float(share)) for share in row]
-        whole = sum(shares, Decimal(0))
-        return apportioned([share / whole for share in shares])
+        total = sum(shares, Decimal(0))
+        return apportion([share / total for share in shares])

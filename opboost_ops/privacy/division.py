@@ -1,17 +1,16 @@
-"""Which columns to release, and how to divide a total loss over them.
+"""Selects the columns to release, and divides a total loss among them.
 
-What a column tells through its channel is the best prediction f of the label from its released
-value alone, f(y) = E[label | y], exact from the channel and the sample's counts. What several tell
-together is the share of the label's variance that the best weighted sum of these predictions
-explains, noise being independent from column to column:
+A column's released value y predicts the label as f(y) = E[label | y], which is exact given the
+channel and the sample's counts. Several columns together explain the share of the label's variance
+that the best weighted sum of these predictions explains, with independent noise per column:
 
     R2 = c' A^-1 c / Var(label),  c_j = A_jj = Var f_j,  A_jk = Cov(E[f_j | x_j], E[f_k | x_k])
 
-so that columns which say the same are not counted twice. Classes are summed over their indicators.
+This does not count redundant columns twice. For classes, R2 is summed over their indicators.
 
-What is told grows faster than the loss where the loss is small, so that a step by step division
-from nothing misleads: first the best columns are found for an even division among 1, 2, ... of
-them, then shares move from one column to another as long as that helps.
+At small losses the explained variance grows faster than the loss, so a greedy division from zero is
+misleading. Instead, the best columns are searched for an even division among 1, 2, ... columns;
+then shares move between columns as long as that improves the result.
 """
 
 import math
@@ -25,14 +24,14 @@ from opboost_ops.mechanisms import Geometric, Mechanism
 from opboost_ops.mechanisms.geometric import LEAST_EPSILON
 from opboost_ops.privacy.planner import Caps, designed_under, rounded_down
 
-#: Shares into which a total is cut: fewer where channels take longer to make.
+#: Number of shares of a total; fewer for large domains, whose channels take longer to build.
 UNITS, UNITS_OF_LARGE, _LARGE = 16, 8, 32
 
-#: Rows' worth of the overall mean in each value's mean label.
+#: Weight of the overall mean in each value's mean label, in rows.
 _PRIOR_ROWS = 1.0
 
-#: A gain of less is none.
-_NOTHING = 1e-9
+#: Smaller gains count as zero.
+_MIN_GAIN = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +39,13 @@ class Evidence:
     """Public knowledge of columns and label.
 
     Attributes:
-        names: Of the columns.
-        marginals: How many rows have each value, float64, shape (columns, |D|).
-        means: The label's mean at each value less its overall mean, by target, float64, shape
+        names: Names of the columns.
+        marginals: Number of rows with each value, float64, shape (columns, |D|).
+        means: The label's mean at each value minus its overall mean, by target, float64, shape
             (targets, columns, |D|).
         whole: The label's variance by target, shape (targets,).
-        codes: Values from 0 of sampled rows, shape (n, columns); None where columns are declared
-            to say independent things.
+        codes: Values from 0 of sampled rows, shape (n, columns); None if columns are declared
+            independent.
     """
 
     names: tuple[str, ...]
@@ -58,11 +57,11 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Division:
-    """A total loss over columns.
+    """A division of a total loss among columns.
 
     Attributes:
-        shares: Units by column, for those that are released; they sum up to the total's.
-        kept: Share of the label's variance that all of them explain.
+        shares: Units by released column; they sum to the total's units.
+        kept: Share of the label's variance that the columns explain together.
     """
 
     shares: Mapping[str, int]
@@ -77,39 +76,41 @@ def sampled(
     size: int,
     predicted: np.ndarray | None = None,
 ) -> Evidence:
-    """Evidence of a public sample.
+    """Compute the evidence of a public sample.
 
     Args:
-        names: Of the columns.
+        names: Names of the columns.
         codes: Their values from 0, int64, shape (n, columns).
         label: Numbers or class indices, shape (n,).
-        classes: How many classes; 0 of a number.
+        classes: Number of classes; 0 for a numeric label.
         size: |D| of the largest domain.
-        predicted: Predictions of the label by the label holder's own columns, shape (n,) or
-            (n, classes): then columns are judged by what they say of the rest.
+        predicted: Predictions of the label from the label holder's own columns, shape (n,) or
+            (n, classes); if given, columns are judged by how they explain the residual.
     """
     targets = [(label == c).astype(float) for c in range(classes)] if classes else [label]
     if predicted is not None:
         targets = [
-            target - of
-            for target, of in zip(targets, predicted.reshape(len(label), -1).T, strict=True)
+            target - prediction
+            for target, prediction in zip(targets, predicted.reshape(len(label), -1).T, strict=True)
         ]
     marginals = np.array([np.bincount(column, minlength=size) for column in codes.T], dtype=float)
     means = np.empty((len(targets), len(names), size))
     for t, target in enumerate(targets):
-        off = target - target.mean()
+        residual = target - target.mean()
         for j, column in enumerate(codes.T):
-            sums = np.bincount(column, off, minlength=size)
+            sums = np.bincount(column, residual, minlength=size)
             means[t, j] = sums / (marginals[j] + _PRIOR_ROWS)
     whole = np.array([target.var() for target in targets])
     return Evidence(tuple(names), marginals, means, whole, codes)
 
 
 def independent(importances: Mapping[str, float], sizes: Sequence[int]) -> Evidence:
-    """Evidence of declared importances: shares of the label's variance, of even, unrelated columns.
+    """Return the evidence of declared importances: shares of the label's variance.
+
+    Columns count as independent and uniformly distributed.
 
     Args:
-        importances: By column, positive; only their ratios count.
+        importances: By column, positive; only their ratios matter.
         sizes: |D| of each column.
     """
     weights = np.array(list(importances.values()), dtype=float)
@@ -122,10 +123,10 @@ def independent(importances: Mapping[str, float], sizes: Sequence[int]) -> Evide
 
 
 def mechanism_under(domain: Domain, caps: Caps) -> Mechanism | None:
-    """The best mechanism of one column under caps; None if they leave no channel.
+    """Return the best mechanism of one column under caps; None if no channel satisfies them.
 
-    Geometric where loss(1) alone is capped; else a channel designed for both caps where there is
-    one, and geometric below both where there is none.
+    It is geometric if only loss(1) is capped; else a channel designed for both caps if there is
+    one, and geometric under both caps otherwise.
     """
     if (designed := designed_under(domain, caps)) is not None:
         return designed
@@ -135,16 +136,16 @@ def mechanism_under(domain: Domain, caps: Caps) -> Mechanism | None:
 
 
 class Divider:
-    """All divisions of one total.
+    """Finds divisions of one total.
 
     Args:
-        evidence: Of the columns.
-        domains: Theirs.
+        evidence: Evidence of the columns.
+        domains: Domains of the columns.
         total: Caps on the sum over columns.
-        progress: Called with how many channels are made, and of how many.
+        progress: Called with the number of channels built and their total.
 
     Attributes:
-        units: Into how many shares the total is cut.
+        units: Number of shares of the total.
     """
 
     def __init__(
@@ -158,7 +159,7 @@ class Divider:
         large = max(domain.size for domain in domains) > _LARGE
         self.units = UNITS_OF_LARGE if large else UNITS
         self._columns = len(evidence.names)
-        # Of the even division over all columns, a share of each number of units.
+        # Shares of 1..units of the total, and the same for an even division over all columns.
         parts = [k / self.units for k in range(1, self.units + 1)]
         parts += [part / self._columns for part in parts]
         laws: dict[Domain, list[np.ndarray | None]] = {domain: [] for domain in domains}
@@ -170,35 +171,35 @@ class Divider:
                 of_domain.append(law)
             if progress is not None:
                 progress(done + 1, len(parts))
-        self._told, self._shared = _joined(evidence, [laws[domain] for domain in domains])
+        self._variances, self._shared = _joined(evidence, [laws[domain] for domain in domains])
 
     def mechanism(self, name: str, units: int) -> Mechanism | None:
-        """The mechanism that releases a column of so many units."""
+        """Return the mechanism that releases a column with a number of units."""
         domain = self._domains[self._evidence.names.index(name)]
         return mechanism_under(domain, self._part(units / self.units))
 
     def even(self, units: int) -> float:
-        """The value that the even division of so many units over all columns keeps."""
+        """Return the share that an even division of a number of units over all columns explains."""
         return self._kept(dict.fromkeys(range(self._columns), self.units + units - 1))
 
     def unprotected(self) -> float:
-        """The value that columns keep without any noise, by the same formula."""
+        """Return the share that columns explain without noise, by the same formula."""
         laws = [[np.eye(domain.size)] for domain in self._domains]
         variances, shared = _joined(self._evidence, laws)
-        return _together(self._evidence, variances, shared, list(range(self._columns)))
+        return _explained(self._evidence, variances, shared, list(range(self._columns)))
 
     def best(self, units: int) -> Division:
-        """The best division that is found of so many units.
+        """Return the best division found for a number of units.
 
         Args:
-            units: Of the total's.
+            units: Units to divide.
         """
         division = self._moved(max(self._among(units), key=self._kept_of))
         shares = {self._evidence.names[j]: share for j, share in sorted(division.items())}
         return Division(shares, self._kept_of(division))
 
     def _among(self, units: int) -> list[dict[int, int]]:
-        """Even divisions among the best 1, 2, ... columns, each found by adding one."""
+        """Return even divisions among 1, 2, ... columns, selected greedily."""
         columns: list[int] = []
         divisions = []
         while len(columns) < min(self._columns, units):
@@ -218,7 +219,7 @@ class Divider:
                 for count in {1, shares[source]}
             ]
             best = max(moves, key=self._kept_of, default=shares)
-            if self._kept_of(best) <= value + _NOTHING:
+            if self._kept_of(best) <= value + _MIN_GAIN:
                 return shares
             shares, value = best, self._kept_of(best)
 
@@ -231,16 +232,16 @@ class Divider:
 
     def _kept(self, levels: Mapping[int, int]) -> float:
         picked = [j * self._levels + level for j, level in levels.items()]
-        return _together(self._evidence, self._told, self._shared, picked)
+        return _explained(self._evidence, self._variances, self._shared, picked)
 
 
 def explained(evidence: Evidence, name: str, laws: Sequence[np.ndarray]) -> np.ndarray:
-    """Share of the label's variance that a column alone explains under each law.
+    """Return the share of the label's variance that one column explains under each channel.
 
     Args:
-        evidence: Of the columns.
+        evidence: Evidence of the columns.
         name: The column.
-        laws: Pr[y | x], each for one release.
+        laws: Pr[y | x] of each channel.
     """
     own = [evidence.names.index(name)]
     alone = replace(
@@ -252,31 +253,31 @@ def explained(evidence: Evidence, name: str, laws: Sequence[np.ndarray]) -> np.n
 
 
 def kept(evidence: Evidence, laws: Sequence[np.ndarray]) -> float:
-    """Share of the label's variance that all columns together explain.
+    """Return the share of the label's variance that all columns explain together.
 
     Args:
-        evidence: Of the columns.
+        evidence: Evidence of the columns.
         laws: Pr[y | x] by column.
     """
     variances, shared = _joined(evidence, [[law] for law in laws])
-    return _together(evidence, variances, shared, list(range(len(laws))))
+    return _explained(evidence, variances, shared, list(range(len(laws))))
 
 
-def _together(
+def _explained(
     evidence: Evidence, variances: np.ndarray, shared: np.ndarray | None, picked: list[int]
 ) -> float:
     share = 0.0
     for t in range(len(variances)):
         own = variances[t, picked]
-        here = own > 0
-        if not here.any():
+        informative = own > 0
+        if not informative.any():
             continue
-        own, at = own[here], np.array(picked)[here]
+        own, at = own[informative], np.array(picked)[informative]
         table = np.diag(own)
         if shared is not None:
             table = shared[t][np.ix_(at, at)].copy()
             np.fill_diagonal(table, own)
-        # The least of ridges: columns may be copies of one another.
+        # A minimal ridge: columns may be copies of each other.
         table += np.eye(len(own)) * own.max() * 1e-9
         share += float(own @ np.linalg.solve(table, own))
     return min(share / float(evidence.whole.sum()), 1.0)
@@ -285,7 +286,7 @@ def _together(
 def _joined(
     evidence: Evidence, laws: Sequence[Sequence[np.ndarray | None]]
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Var f and, over sampled rows, Cov(E[f | x]) of every column under every law of its own.
+    """Return Var f and, over sampled rows, Cov(E[f | x]) of every column under each of its laws.
 
     Returns:
         Shapes (targets, columns x laws) and (targets, columns x laws, columns x laws).
@@ -293,20 +294,20 @@ def _joined(
     targets, columns, size = evidence.means.shape
     levels = len(laws[0])
     variances = np.zeros((targets, columns * levels))
-    back = np.zeros((targets, columns * levels, size))
+    posterior_means = np.zeros((targets, columns * levels, size))
     shares = evidence.marginals / evidence.marginals.sum(axis=1, keepdims=True)
     for j in range(columns):
         for i, law in enumerate(laws[j]):
             if law is None:
                 continue
-            # Columns with fewer values than the largest domain have none above.
+            # Columns with fewer values than the largest domain have zeros above their range.
             values = slice(len(law))
             likely = np.maximum(shares[j, values] @ law, 1e-300)
             for t in range(targets):
-                told_by = (shares[j, values] * evidence.means[t, j, values]) @ law / likely
+                prediction = (shares[j, values] * evidence.means[t, j, values]) @ law / likely
                 place = j * levels + i
-                variances[t, place] = float(likely @ told_by**2 - (likely @ told_by) ** 2)
-                back[t, place, values] = law @ told_by
+                variances[t, place] = float(likely @ prediction**2 - (likely @ prediction) ** 2)
+                posterior_means[t, place, values] = law @ prediction
     if evidence.codes is None:
         return variances, None
     home = np.repeat(np.arange(columns), levels)
@@ -314,7 +315,7 @@ def _joined(
     for t in range(targets):
         means = np.empty((len(evidence.codes), len(home)))
         for place, column in enumerate(home.tolist()):
-            means[:, place] = back[t, place][evidence.codes[:, column]]
+            means[:, place] = posterior_means[t, place][evidence.codes[:, column]]
         means -= means.mean(axis=0)
         shared[t] = means.T @ means / len(means)
     return variances, shared

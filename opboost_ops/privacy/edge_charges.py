@@ -1,7 +1,7 @@
-"""Private edges: drawn once for a column, number of cells, epsilon and number, kept and charged.
+"""Private edges: drawn once per column, number of cells, epsilon and draw number, and charged.
 
-Somebody whose value moves by one step of the domain may be somebody who moves across an edge, so
-loss(1) is as large as loss(R - L): the epsilon for a person who is added, removed or replaced.
+A person whose value moves by one step of the domain may cross an edge, so loss(1) equals
+loss(R - L): the epsilon for a person who is added, removed or replaced.
 """
 
 import hashlib
@@ -21,31 +21,31 @@ from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.privacy.release_records import Release
 from opboost_ops.privacy.releases import Releases
 
-#: The name of the charge beside its feature.
+#: Suffix of the charge after the feature's name.
 EDGES = "edges"
 
-#: Who learns the edges: they stand in the federation file.
+#: Receiver of the edges, which are part of the federation file.
 EVERYBODY = "everyone who reads the federation file"
 
 
 def edges_loss(edges: Edges, domain: Domain) -> LossCurve:
-    """The loss curve of private edges, which is flat.
+    """Return the loss curve of private edges, which is constant.
 
     Args:
-        edges: With their epsilon.
-        domain: The federation's.
+        edges: The edges with their epsilon.
+        domain: Domain of the federation.
     """
     assert edges.epsilon is not None
     return curve(len(edges.edges) + 1, edges.epsilon, domain)
 
 
 def curve(cells: int, epsilon: float, domain: Domain) -> LossCurve:
-    """The loss curve of a draw of edges.
+    """Return the loss curve of a draw of edges.
 
     Args:
-        cells: How many cells they make.
-        epsilon: Of the draw.
-        domain: The federation's.
+        cells: Number of cells.
+        epsilon: Epsilon of the draw.
+        domain: Domain of the federation.
     """
     loss = private_quantiles.loss(cells, epsilon)
     return LossCurve(
@@ -57,20 +57,20 @@ def curve(cells: int, epsilon: float, domain: Domain) -> LossCurve:
 
 
 def content_of(edges: Sequence[float], epsilon: float) -> str:
-    """Drawn edges as their release keeps them.
+    """Serialise drawn edges for their release.
 
     Args:
-        edges: In the feature's unit, rising.
-        epsilon: Of the draw.
+        edges: In the feature's unit, ascending.
+        epsilon: Epsilon of the draw.
     """
     return json.dumps([[float(edge).hex() for edge in edges], float(epsilon).hex()])
 
 
 def edges_in(release: Release) -> tuple[float, ...]:
-    """The edges that a release keeps.
+    """Return the edges of a release.
 
     Args:
-        release: Of kind ``edges``.
+        release: A release of kind ``edges``.
     """
     edges, _ = json.loads(release.content)
     return tuple(map(float.fromhex, edges))
@@ -85,16 +85,16 @@ def edges_release(
     federation: str,
     content: str = "",
 ) -> Release:
-    """The release of one draw.
+    """Create the release of one draw.
 
     Args:
-        feature: Its name.
+        feature: Name of the feature.
         column: Name of the raw column.
-        loss: Of the draw.
-        declaration: See `declaration_of`.
-        day: On which it is drawn.
+        loss: Loss curve of the draw.
+        declaration: Digest from `declaration_of`.
+        day: Day of the draw.
         federation: Name of the federation.
-        content: See `content_of`; empty before the draw.
+        content: Text from `content_of`; empty before the draw.
     """
     return Release(
         id=uuid4().hex,
@@ -112,25 +112,25 @@ def edges_release(
 
 
 def declaration_of(column: str, feature: Feature, cells: int, epsilon: float, number: int) -> str:
-    """Name of a draw, 64 hex digits: of one name there is one draw, whatever the table has.
+    """Return the ID of a draw, 64 hex digits; each ID is drawn once, whatever the table contains.
 
     Args:
         column: Name of the raw column.
-        feature: As declared.
-        cells: How many cells.
-        epsilon: Of the draw.
-        number: Of the draw, from 1.
+        feature: The declared feature.
+        cells: Number of cells.
+        epsilon: Epsilon of the draw.
+        number: Number of the draw, from 1.
     """
     bounds = [float(bound).hex() for bound in feature.bounds or ()]
-    facts: list[Any] = ["edges", column, bounds, cells, float(epsilon).hex(), number]
-    return hashlib.sha256(canonical(facts)).hexdigest()
+    content: list[Any] = ["edges", column, bounds, cells, float(epsilon).hex(), number]
+    return hashlib.sha256(canonical(content)).hexdigest()
 
 
 def private_edges(federation: Federation, party: str) -> dict[str, Feature]:
-    """A party's features whose edges are private quantiles, by name.
+    """Return a party's features with private edges, by name.
 
     Args:
-        federation: As declared.
+        federation: The declared federation.
         party: The party.
     """
     features = federation.parties[party].features
@@ -155,11 +155,11 @@ def edges_costs(federation: Federation, party: str) -> dict[str, float]:
 
 
 def edges_words(name: str, feature: Feature) -> str:
-    """The disclosure by the private edges of a feature.
+    """Describe the disclosure by the private edges of a feature.
 
     Args:
-        name: The feature's.
-        feature: As declared.
+        name: Name of the feature.
+        feature: The declared feature.
     """
     edges = feature.private_edges
     assert edges is not None
@@ -170,11 +170,11 @@ def edges_words(name: str, feature: Feature) -> str:
 
 
 def uncharged(releases: Releases, federation: Federation, party: str) -> dict[str, Feature]:
-    """A party's features whose private edges its ledger has not charged, by name.
+    """Return a party's features whose private edges its ledger has not charged, by name.
 
     Args:
-        releases: The party's.
-        federation: As declared.
+        releases: The party's releases.
+        federation: The declared federation.
         party: The party.
     """
     declared = private_edges(federation, party)
@@ -191,15 +191,15 @@ def uncharged(releases: Releases, federation: Federation, party: str) -> dict[st
 
 
 def require_charged(releases: Releases, federation: Federation, party: str) -> None:
-    """Refuse private edges that the party's ledger has not charged.
+    """Reject private edges that the party's ledger has not charged.
 
     Args:
-        releases: The party's.
-        federation: As declared.
+        releases: The party's releases.
+        federation: The declared federation.
         party: The party.
 
     Raises:
-        BudgetError: They were drawn elsewhere or edited, or the ledger was rolled back.
+        BudgetError: The edges were edited or drawn elsewhere, or the ledger was rolled back.
     """
     if unknown := uncharged(releases, federation, party):
         names = ", ".join(unknown)

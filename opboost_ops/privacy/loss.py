@@ -1,6 +1,6 @@
-"""The loss curve: the largest ratios of the counts that are sampled, at every distance.
+"""The loss curve: the largest log-ratio of the sampled counts at every distance.
 
-Its ratios are exact rationals (`ratios`: floats pick the candidates, integers decide).
+The ratios are exact rationals: floating point selects candidates, integers decide.
 """
 
 import math
@@ -19,16 +19,16 @@ from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding
 from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.mechanisms.randomised_response import BIT
 
-#: Differences of logarithms that are as near as this to the largest are decided by integers.
+#: Differences of logarithms within this margin of the largest are compared as integers.
 MARGIN = 1e-12
 
-#: Stands for the logarithm of zero: far below that of any count, and its own equal.
-_NONE = -1e6
+#: Stands for log(0): far below the logarithm of any count, and equal to itself.
+_LOG_OF_ZERO = -1e6
 
 #: A difference of logarithms above this has a zero on one side.
 _INFINITE = 1e5
 
-#: Logarithms at a time, so that a block and its differences stay in a core's cache.
+#: Logarithms per block: a block and its differences fit into the CPU cache.
 _BLOCK = 1 << 16
 
 _LOW = np.uint64(0xFFFFFFFF)
@@ -37,7 +37,7 @@ _HALF = np.uint64(32)
 
 
 def worst_ratios(counts: Sequence[Sequence[int]]) -> list[Fraction | None]:
-    """For t = 1, 2, ...: the largest Pr[y | x] / Pr[y | x'] over |x - x'| <= t; None if infinite.
+    """Return max Pr[y | x] / Pr[y | x'] over |x - x'| <= t, for t = 1, 2, ...; None if infinite.
 
     Args:
         counts: Integers, shape (inputs, outputs); each row sums to 2^64.
@@ -51,13 +51,13 @@ def worst_ratios(counts: Sequence[Sequence[int]]) -> list[Fraction | None]:
         worst = table.at_distance(len(result) + 1, worst)
         result.append(worst)
         if worst == whole:
-            # Nothing at any distance is larger: it stays so.
+            # No distance has a larger ratio, so all remaining entries are equal.
             return result + [worst] * (distances - len(result))
     return result
 
 
 def end_ratios(counts: Sequence[Sequence[int]]) -> tuple[Fraction | None, Fraction | None]:
-    """The first and the last of `worst_ratios` alone: |D| times fewer steps than all of them.
+    """Return only the first and last of `worst_ratios`, which takes |D| times fewer steps.
 
     Args:
         counts: Integers, shape (inputs, outputs); each row sums to 2^64.
@@ -67,15 +67,15 @@ def end_ratios(counts: Sequence[Sequence[int]]) -> tuple[Fraction | None, Fracti
 
 
 class _Table:
-    """A channel's counts, and their logarithms; one row an output."""
+    """A channel's counts and their logarithms, with one row per output."""
 
     def __init__(self, counts: Sequence[Sequence[int]]) -> None:
-        # A row that is one certain output has the count 2^64, which uint64 does not hold. One
-        # less changes nothing: an equal row is as certain, and of another one some output has
-        # probability zero here, so that their ratio is infinite.
+        # A row with one certain output has the count 2^64, which overflows uint64. Using 2^64 - 1
+        # is safe: an equal row is also certain, and a different row has an output of probability
+        # zero here, so their ratio is infinite.
         rows = [[min(count, 2**64 - 1) for count in row] if 2**64 in row else row for row in counts]
         self._counts = np.ascontiguousarray(np.array(rows, dtype=np.uint64).T)
-        self._logs = np.full(self._counts.shape, _NONE)
+        self._logs = np.full(self._counts.shape, _LOG_OF_ZERO)
         np.log(self._counts.astype(np.float64), out=self._logs, where=self._counts > 0)
         outputs, inputs = self._counts.shape
         step = max(1, _BLOCK // inputs)
@@ -83,18 +83,18 @@ class _Table:
         self._buffer = np.empty((step, inputs))
 
     def whole(self) -> Fraction | None:
-        """The largest ratio at any distance."""
+        """Return the largest ratio at any distance."""
         high, low = self._counts.max(axis=1), self._counts.min(axis=1)
         used = high > 0
         high, low = high[used], low[used]
         return None if (low == 0).any() else _largest(high, low, Fraction(1))
 
     def at_distance(self, t: int, worst: Fraction | None) -> Fraction | None:
-        """The largest ratio between inputs that are t apart, if it is larger than ``worst``.
+        """Return the largest ratio between inputs at distance t, or ``worst`` if that is larger.
 
         Args:
             t: The distance.
-            worst: What is known already.
+            worst: The largest ratio so far.
         """
         if worst is None:
             return None
@@ -109,8 +109,8 @@ class _Table:
         if top < logarithm - MARGIN:
             return worst
         least = max(top, logarithm) - MARGIN
-        for rows, here in zip(self._blocks, largest, strict=True):
-            if here >= least:
+        for rows, block_largest in zip(self._blocks, largest, strict=True):
+            if block_largest >= least:
                 near = np.abs(self._difference(rows, t)) >= least
                 a, b = self._counts[rows, t:][near], self._counts[rows, :-t][near]
                 used = a > 0
@@ -126,7 +126,7 @@ class _Table:
 
 
 def _largest(high: np.ndarray, low: np.ndarray, worst: Fraction) -> Fraction:
-    """The largest of ``worst`` and the ratios of counts, exact.
+    """Return the maximum of ``worst`` and the ratios of counts, exactly.
 
     Args:
         high: uint64, shape (n,).
@@ -144,13 +144,13 @@ def _largest(high: np.ndarray, low: np.ndarray, worst: Fraction) -> Fraction:
 
 
 def _greater(a: np.ndarray, b: np.uint64, c: np.ndarray, d: np.uint64) -> np.ndarray:
-    """True where a b > c d, in 128 bits; the factors uint64."""
+    """Return where a b > c d, in 128-bit arithmetic; the factors are uint64."""
     left, right = _product(a, b), _product(c, d)
     return np.asarray((left[0] > right[0]) | ((left[0] == right[0]) & (left[1] > right[1])))
 
 
 def _product(a: np.ndarray, b: np.uint64) -> tuple[np.ndarray, np.ndarray]:
-    """The upper and the lower 64 bits of a product, uint64; by halves, so that nothing is lost."""
+    """Return the upper and lower 64 bits of a product, uint64, computed from 32-bit halves."""
     a1, a0, b1, b0 = a >> _HALF, a & _LOW, b >> _HALF, b & _LOW
     low, middle, other = a0 * b0, a1 * b0, a0 * b1
     carry = (low >> _HALF) + (middle & _LOW) + (other & _LOW)
@@ -169,10 +169,10 @@ class LossCurve(BaseModel):
     """loss(t) = max over |x - x'| <= t and y of ln(Pr[y | x] / Pr[y | x']).
 
     Attributes:
-        mechanism: Its name for people.
+        mechanism: Display name of the mechanism.
         epsilon: Its nominal epsilon.
-        loss: loss(1)..loss(R - L), rounded up; ``inf`` where a probability is zero by structure.
-        certificate: Whether loss(t) <= t epsilon holds for every t of this very channel.
+        loss: loss(1)..loss(R - L), rounded up; ``inf`` if a probability is zero by construction.
+        certificate: Whether loss(t) <= t epsilon holds for every t of this channel.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -185,20 +185,20 @@ class LossCurve(BaseModel):
 
 @lru_cache(maxsize=64)
 def loss_curve(mechanism: Mechanism | MissingBit, domain: Domain) -> LossCurve:
-    """The loss curve of a mechanism on a domain."""
+    """Return the loss curve of a mechanism on a domain."""
     return _curve(mechanism, worst_ratios(mechanism.channel(domain).counts))
 
 
 @lru_cache(maxsize=64)
 def category_loss(mechanism: UnaryEncoding, categories: int) -> LossCurve:
-    """The loss curve of a whole one-hot group.
+    """Return the loss curve of a whole one-hot row.
 
     A changed category clears one bit and sets another. Categories have no order, so the loss is
-    the same for every distance between their positions.
+    the same for every distance between their indices.
 
     Args:
-        mechanism: What randomises the bits.
-        categories: How many there are.
+        mechanism: Mechanism of the bits.
+        categories: Number of categories.
     """
     clear, set_ = mechanism.channel(BIT).counts
     pairs = list(zip(clear, set_, strict=True))
@@ -207,10 +207,11 @@ def category_loss(mechanism: UnaryEncoding, categories: int) -> LossCurve:
 
 
 def column_losses(columns: Iterable[Column]) -> dict[str, LossCurve]:
-    """The loss curves of released columns, by what they are charged to.
+    """Return the loss curves of released columns, by charge.
 
-    The bits of one category are one charge; a missing bit is a charge of its own. What hangs on
-    where edges come from is said beside the mechanism, so that artifacts, ledger and card say it.
+    All bits of one nominal feature are one charge; a missing bit is a separate charge. A condition
+    on the source of edges is added to the mechanism's name, so that artifacts, ledger and card
+    state it.
     """
     columns = list(columns)
     groups = {c.charge: [d for d in columns if d.charge == c.charge] for c in columns}
@@ -249,13 +250,13 @@ def _curve(
 
 
 def end_losses(channel: Channel) -> tuple[float, float]:
-    """loss(1) and loss(R - L) alone: |D| times fewer steps than the whole curve.
+    """Return only loss(1) and loss(R - L), which takes |D| times fewer steps than the curve.
 
     Args:
-        channel: Any channel whose inputs are a domain's values.
+        channel: A channel whose inputs are the values of a domain.
 
     Returns:
-        Both rounded up; infinite where a probability is zero by structure.
+        Both rounded up; infinite if a probability is zero by construction.
     """
     return tuple(  # type: ignore[return-value]
         math.inf if ratio is None else _float_up(_ln_up(ratio))
@@ -264,7 +265,7 @@ def end_losses(channel: Channel) -> tuple[float, float]:
 
 
 def _ln_up(ratio: Fraction) -> Decimal:
-    # decimal's ln is correctly rounded; one more unit in the last place bounds it from above.
+    # decimal's ln is correctly rounded; one unit in the last place makes it an upper bound.
     with localcontext(Context(prec=_DIGITS, rounding=ROUND_CEILING)) as context:
         value = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln(context)
         return value.next_plus(context)

@@ -1,7 +1,7 @@
-"""People by hashes of their IDs: their places among others, and those who are forgotten.
+"""People, identified by hashes of their IDs, and the list of forgotten people.
 
-The list of the forgotten has no way back, and outlives recoveries and restored backups: who is on
-it is never pinned again.
+Nobody is ever removed from the list. It survives recoveries and restored backups, and people on it
+are never pinned again.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,10 +24,10 @@ _FORGOTTEN = table("forgotten", {"person": 32})
 
 @dataclass(frozen=True)
 class People:
-    """Keyed hashes of persons in rising order of their first half.
+    """Keyed hashes of people, sorted by their first half.
 
     Attributes:
-        high: First eight bytes of each hash, uint64, rising, shape (n,).
+        high: First eight bytes of each hash, uint64, ascending, shape (n,).
         low: Last eight bytes, uint64, shape (n,).
     """
 
@@ -38,15 +38,15 @@ class People:
         return len(self.high)
 
     def same(self, other: "People") -> bool:
-        """True if both are the same people, in the same order."""
+        """Return whether both are the same people in the same order."""
         return len(self) == len(other) and all(
             np.array_equal(self.high[rows], other.high[rows])
             and np.array_equal(self.low[rows], other.low[rows])
             for rows in slices(len(self))
         )
 
-    def has_twice(self) -> bool:
-        """True if a person occurs more than once."""
+    def has_duplicates(self) -> bool:
+        """Return whether a person occurs more than once."""
         equal = np.flatnonzero(self.high[1:] == self.high[:-1])
         if not len(equal):
             return False
@@ -56,12 +56,12 @@ class People:
 
 
 def nobody() -> People:
-    """No people."""
+    """Return an empty `People`."""
     return People(np.empty(0, np.uint64), np.empty(0, np.uint64))
 
 
 def halves(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """First and last eight bytes of hashes, uint64, shape (n,) each.
+    """Return the first and last eight bytes of hashes, uint64, shape (n,) each.
 
     Args:
         keys: uint8, shape (n, 16).
@@ -71,12 +71,12 @@ def halves(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def places(scratch: Scratch, listed: People, wanted: People) -> np.ndarray:
-    """The place of each wanted person among known ones, int64, shape (m,); -1 where there is none.
+    """Return the index of each wanted person among known ones, int64, shape (m,); -1 if absent.
 
     Args:
-        scratch: Where they are, if they are more than it holds.
-        listed: People, shape (n,).
-        wanted: People, shape (m,).
+        scratch: Spills arrays to disk if they exceed its memory limit.
+        listed: Known people, shape (n,).
+        wanted: People to look up, shape (m,).
     """
     indices = scratch.zeros(len(wanted), np.int64)
     for rows in slices(len(wanted)):
@@ -89,12 +89,12 @@ def _places(listed: People, high: np.ndarray, low: np.ndarray) -> np.ndarray:
     indices = np.full(len(high), -1, dtype=np.int64)
     if not len(high) or not len(listed):
         return indices
-    # Both rise: of a mapped file no more is looked at than lies between the ends.
+    # Both are sorted, so only the part of a mapped file between the first and last hash is read.
     begin = int(np.searchsorted(listed.high, high[0]))
     end = int(np.searchsorted(listed.high, high[-1], side="right"))
     at = np.searchsorted(listed.high[begin:end], high) + begin
     left = np.arange(len(high))
-    # More than one step only where two hashes share their first half.
+    # More than one iteration is needed only if two hashes share their first half.
     while len(left):
         left = left[at[left] < end]
         left = left[listed.high[at[left]] == high[left]]
@@ -106,10 +106,10 @@ def _places(listed: People, high: np.ndarray, low: np.ndarray) -> np.ndarray:
 
 
 class Match:
-    """Finds places, and remembers them for the next column, which mostly has the same people.
+    """Looks up people and caches the last result, because most columns have the same people.
 
     Args:
-        scratch: Where they are, if they are more than it holds.
+        scratch: Spills arrays to disk if they exceed its memory limit.
     """
 
     def __init__(self, scratch: Scratch) -> None:
@@ -117,7 +117,7 @@ class Match:
         self._last: tuple[People, People, np.ndarray] | None = None
 
     def places(self, listed: People, wanted: People) -> np.ndarray:
-        """See `places`; the result is shared, so nobody may change it."""
+        """Return `places`, possibly from the cache; do not modify the result."""
         last = self._last
         if last is not None and last[0].same(listed) and last[1].same(wanted):
             return last[2]
@@ -126,19 +126,19 @@ class Match:
         return indices
 
 
-def merged(
+def merge(
     scratch: Scratch, old: People, new: People, *columns: tuple[np.ndarray, np.ndarray]
 ) -> tuple[People, list[np.ndarray]]:
-    """Old and new people together, and what belongs to each of them.
+    """Merge old and new people, and the arrays that belong to them.
 
     Args:
-        scratch: Where they are, if they are more than it holds.
+        scratch: Spills arrays to disk if they exceed its memory limit.
         old: People, shape (n,).
-        new: Others, shape (m,).
-        columns: What belongs to the old ones, shape (n,), and to the new ones, shape (m,).
+        new: Other people, shape (m,).
+        columns: Pairs of arrays, of the old people, shape (n,), and of the new ones, shape (m,).
 
     Returns:
-        All people, and each column in their order.
+        All people, and each merged array in their order.
     """
     count = len(old) + len(new)
     before = np.searchsorted(old.high, new.high, side="right")
@@ -146,22 +146,22 @@ def merged(
     pairs = [(old.high, new.high), (old.low, new.low), *columns]
     arrays = [scratch.zeros(count, of_old.dtype) for of_old, _ in pairs]
     for rows in slices(len(new)):
-        for whole, (_, of_new) in zip(arrays, pairs, strict=True):
-            whole[to_new[rows]] = of_new[rows]
+        for combined, (_, of_new) in zip(arrays, pairs, strict=True):
+            combined[to_new[rows]] = of_new[rows]
     for rows in slices(len(old)):
         numbers = np.arange(rows.start, rows.stop)
         to_old = numbers + np.searchsorted(before, numbers, side="right")
-        for whole, (of_old, _) in zip(arrays, pairs, strict=True):
-            whole[to_old] = of_old[rows]
+        for combined, (of_old, _) in zip(arrays, pairs, strict=True):
+            combined[to_old] = of_old[rows]
     return People(arrays[0], arrays[1]), arrays[2:]
 
 
 @dataclass(frozen=True)
 class ForgottenPeople:
-    """The list as it was read.
+    """A snapshot of the list of forgotten people.
 
     Attributes:
-        key: Under which IDs are hashed.
+        key: Key of the hashes of IDs.
         people: Hashes, hexadecimal.
     """
 
@@ -172,25 +172,25 @@ class ForgottenPeople:
         return len(self.people)
 
     def keep(self, ids: pa.Array, id_type: IdType) -> np.ndarray:
-        """The rows that may still be used, boolean, shape (n,).
+        """Return a mask of the rows that may still be used, boolean, shape (n,).
 
         Args:
             ids: The table's IDs.
-            id_type: Their declared type.
+            id_type: Declared type of the IDs.
         """
         if not self.people:
             return np.ones(len(ids), dtype=bool)
-        gone = {bytes.fromhex(person) for person in self.people}
+        forgotten = {bytes.fromhex(person) for person in self.people}
         hashes = noise.person_keys(self.key, ids, id_type)
-        return np.array([row.tobytes() not in gone for row in hashes], dtype=bool)
+        return np.array([row.tobytes() not in forgotten for row in hashes], dtype=bool)
 
 
 class Forgotten(Records):
-    """The list in a party's database, as keyed hashes: it names nobody.
+    """The list of forgotten people in a party's database, as keyed hashes without names.
 
     Args:
-        database: The party's.
-        key: Gives the key under which it hashes IDs.
+        database: The party's database.
+        key: Returns the key of the hashes of IDs.
     """
 
     def __init__(self, database: Database, key: Callable[[], bytes]) -> None:
@@ -198,7 +198,7 @@ class Forgotten(Records):
         self._key = key
 
     def read(self) -> ForgottenPeople:
-        """The list."""
+        """Read the list."""
         return self._database.unless_changed("forgotten", self._read)
 
     def _read(self) -> ForgottenPeople:
@@ -206,7 +206,7 @@ class Forgotten(Records):
         return ForgottenPeople(self._key() if rows else b"", frozenset(rows))
 
     def among(self, people: People) -> np.ndarray:
-        """Which of some people are on the list, bool, shape (n,).
+        """Return a mask of the people who are on the list, bool, shape (n,).
 
         Args:
             people: Keyed hashes.
@@ -221,7 +221,7 @@ class Forgotten(Records):
         return gone
 
     def hashed(self, person: str | int) -> str:
-        """The keyed hash of an ID, hexadecimal.
+        """Return the keyed hash of an ID, hexadecimal.
 
         Args:
             person: The ID.
@@ -230,13 +230,13 @@ class Forgotten(Records):
         return bytes(noise.person_keys(self._key(), pa.array([person]), kind)[0]).hex()
 
     def add(self, hashes: Iterable[str]) -> int:
-        """Add people; nobody is ever taken off the list.
+        """Add people to the list; there is no way to remove them.
 
         Args:
             hashes: Keyed hashes of their IDs, hexadecimal.
 
         Returns:
-            How many were not on it before.
+            The number of people who were not on the list before.
         """
         with self._database.writing() as connection:
             new = sorted(set(hashes) - self._read().people)

@@ -1,8 +1,8 @@
-"""Pins: each person's response in a release, drawn once and sent again in every run.
+"""Pins: one response per person and release, drawn once and sent again in every run.
 
-A pin file is never changed. New people are pinned by a new file, and the transaction of the ledger
-that charges or records the release points to it. Rows have a fixed width and are encrypted under
-the party's secret, so that the size of a file tells the number of people and nothing else.
+Pin files are immutable. Pinning new people writes a new file, and the ledger transaction that
+charges or records the release points to it. Rows have a fixed width and are encrypted under the
+party's secret, so a file's size discloses only the number of people.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
 from opboost_ops.tables.spill.files import whole_file
 from opboost_ops.tables.spill.parts import scatter
 
-#: Field of a person's hash in a row of a file.
+#: Field with a person's hash in a row of a file.
 _PERSON = "person"
 
 _MAGIC = b"opboost pins 1\n\n"
@@ -36,12 +36,12 @@ _NONCE = 16
 
 @dataclass(frozen=True)
 class PinFile:
-    """Which file has the pins of a release, as the database points to it.
+    """A reference from the database to the pin file of a release.
 
     Attributes:
-        name: The file's.
+        name: Name of the file.
         digest: Keyed BLAKE2b of the file, 64 hex digits.
-        rows: How many people it has.
+        rows: Number of people in the file.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Pinned:
     """The pins of a release.
 
     Attributes:
-        people: The persons, shape (n,).
+        people: The pinned people, shape (n,).
         rows: Their pins, a structured array of the release's fields, shape (n,).
     """
 
@@ -66,9 +66,9 @@ class Pins:
     """The pin files in a party's folder.
 
     Args:
-        folder: Where they lie.
-        scratch: Where those are that are more than it holds.
-        key: Gives the 32 bytes under which they are encrypted.
+        folder: The folder.
+        scratch: Spills arrays to disk if they exceed its memory limit.
+        key: Returns the 32-byte encryption key.
     """
 
     def __init__(self, folder: Path, scratch: Scratch, key: Callable[[], bytes]) -> None:
@@ -77,14 +77,14 @@ class Pins:
         self._key = key
 
     def read(self, file: PinFile | None, kind: np.dtype[Any]) -> Pinned:
-        """The pins in a file; none before the first one.
+        """Read the pins of a file; there are none before the first file.
 
         Args:
-            file: Which one.
-            kind: Type of a pin.
+            file: The file.
+            kind: Dtype of a pin.
 
         Raises:
-            BudgetError: The file is gone, damaged, or another one than the database points to.
+            BudgetError: The file is missing, damaged, or not the one that the database refers to.
         """
         if file is None:
             return Pinned(nobody(), np.empty(0, kind))
@@ -103,15 +103,15 @@ class Pins:
         return Pinned(People(high, low), rows)
 
     def write(self, release: str, pinned: Pinned) -> PinFile:
-        """Write a new file, which is on the disk before this returns.
+        """Write a new file and sync it to disk.
 
         Args:
-            release: Id of the release.
-            pinned: What it has.
+            release: ID of the release.
+            pinned: The people and their pins.
         """
         kind = _row(pinned.rows.dtype)
         path = self.folder / f"{release}.{uuid4().hex[:8]}.pins"
-        nonce = os.urandom(_NONCE)  # noqa: TID251  # A nonce, and no noise.
+        nonce = os.urandom(_NONCE)  # noqa: TID251  # A nonce, not noise.
         digest = self._hash()
         encrypt = self._cipher(nonce)
         with whole_file(path) as file:
@@ -132,15 +132,15 @@ class Pins:
         return PinFile(path.name, digest.hexdigest(), len(pinned.people))
 
     def without(self, release: str, file: PinFile, people: People) -> tuple[PinFile, int]:
-        """Write a file again without some people, whatever the type of a pin.
+        """Write a copy of a file without some people, for any dtype of pin.
 
         Args:
-            release: Id of the release.
-            file: Its present file.
-            people: Who leaves.
+            release: ID of the release.
+            file: Its current file.
+            people: The people to remove.
 
         Returns:
-            The new file, and how many people left; the present file where nobody did.
+            The new file and the number of people removed; the current file if there were none.
         """
         size = (self.folder / file.name).stat().st_size - len(_MAGIC) - _NONCE
         width = size // file.rows - 16 if file.rows else 0
@@ -151,31 +151,31 @@ class Pins:
         count = int((~stay).sum())
         if not count:
             return file, 0
-        left = People(pinned.people.high[stay], pinned.people.low[stay])
-        return self.write(release, Pinned(left, pinned.rows[stay])), count
+        remaining = People(pinned.people.high[stay], pinned.people.low[stay])
+        return self.write(release, Pinned(remaining, pinned.rows[stay])), count
 
-    def is_whole(self, file: PinFile) -> bool:
-        """True if a file is the one that the database points to."""
+    def is_intact(self, file: PinFile) -> bool:
+        """Return whether a file has the digest that the database recorded."""
         with suppress(OSError), (self.folder / file.name).open("rb") as opened:
             return hashlib.file_digest(opened, self._hash).hexdigest() == file.digest
         return False
 
-    def remove_others(self, names: Collection[str]) -> None:
-        """Remove all files but some; nobody else writes meanwhile.
+    def remove_except(self, names: Collection[str]) -> None:
+        """Remove all pin files except the named ones; the caller holds the write lock.
 
         Args:
-            names: Of those that the database points to.
+            names: Names of the files that the database refers to.
         """
         for path in [*self.folder.glob("*.pins"), *self.folder.glob(".*.pins.*.new")]:
             if path.name not in names:
                 path.unlink(missing_ok=True)
 
     def _verified(self, file: PinFile, width: int) -> Iterator[bytes]:
-        """The decrypted rows of a file, some at a time, once its digest is verified."""
-        if not self.is_whole(file):
+        """Verify a file's digest, then yield its decrypted rows in blocks."""
+        if not self.is_intact(file):
             raise BudgetError(
-                f"The pin file {file.name} is gone, damaged or older than the ledger.",
-                "Put the newest copy back, or end its release: `opboost ledger recover SITE`.",
+                f"The pin file {file.name} is missing, damaged or older than the ledger.",
+                "Restore the newest copy, or end its release: `opboost ledger recover SITE`.",
             )
         with (self.folder / file.name).open("rb") as opened:
             decrypt = self._cipher(opened.read(len(_MAGIC) + _NONCE)[len(_MAGIC) :])
@@ -190,19 +190,19 @@ class Pins:
 
 
 def _row(kind: np.dtype[Any]) -> np.dtype[Any]:
-    """A row of a file: the person, then the pin."""
+    """Return the dtype of a file's row: the person, then the pin."""
     fields = [(name, kind[name]) for name in kind.names or ()]
     return np.dtype([(_PERSON, np.uint8, (16,)), *fields])
 
 
 @dataclass(frozen=True)
 class Draw:
-    """The source of noise of one draw.
+    """The source of noise for one draw.
 
     Attributes:
-        seed: A public seed; None where the operating system gives a key for each draw.
-        place: The declaration and receiver, from which a seeded draw follows.
-        people: Who is drawn, from whom a seeded draw follows.
+        seed: A public seed; None if the operating system provides a key for each draw.
+        place: The declaration and receiver, which determine a seeded draw.
+        people: The people to draw for, who determine a seeded draw.
     """
 
     seed: bytes | None
@@ -210,21 +210,21 @@ class Draw:
     people: People
 
     def words(self, column: str) -> noise.Words:
-        """A generator of uniform words for a column; of its own in each call."""
+        """Return a new generator of uniform words for a column."""
         if self.seed is None:
             return noise.Words.fresh()
         people = hashlib.sha256(np.ascontiguousarray(self.people.high).data).hexdigest()
         return noise.Words.seeded(self.seed, f"{self.place}/{column}/{people}")
 
 
-def drawn(
+def draw_pins(
     scratch: Scratch, declaration: Declaration, values: Mapping[str, np.ndarray], draw: Draw
 ) -> np.ndarray:
     """Draw the pins of some people.
 
     Args:
-        scratch: Where they are, if they are more than it holds.
-        declaration: How a value becomes a response.
+        scratch: Spills arrays to disk if they exceed its memory limit.
+        declaration: The declaration of the release.
         values: Domain integers by preprocessed column, shape (m,) each.
         draw: Source of the noise.
 
@@ -238,19 +238,19 @@ def drawn(
     pins = scratch.zeros(count, declaration.kind)
     generators = {column.name: draw.words(column.name) for column in declaration.columns}
     for rows in slices(count):
-        here = {name: integers[rows] for name, integers in values.items()}
+        block = {name: integers[rows] for name, integers in values.items()}
         if (column := declaration.value) is not None:
             pins[RESPONSE][rows] = randomise(
-                here[column.source], column.mechanism, column.domain, generators[column.name]
+                block[column.source], column.mechanism, column.domain, generators[column.name]
             )
         if declaration.bits:
             bits = np.empty((rows.stop - rows.start, len(declaration.bits)), dtype=np.uint8)
             for number, column in enumerate(declaration.bits):
-                bits[:, number] = _bit(column, here[column.source], generators[column.name])
+                bits[:, number] = _bit(column, block[column.source], generators[column.name])
             pins[BITS][rows] = np.packbits(bits, axis=1)
         for name, source_name in zip((EXACT, EXACT_MISSING), declaration.sources, strict=False):
             if name in (declaration.kind.names or ()):
-                pins[name][rows] = here[source_name]
+                pins[name][rows] = block[source_name]
     return pins
 
 
@@ -262,16 +262,16 @@ def responses(
     order: np.ndarray,
     seed: bytes | None,
 ) -> dict[str, np.ndarray]:
-    """The values that a run sends, by released column, in the order of the table.
+    """Return the values that a run sends, by released column, in table order.
 
     Args:
-        scratch: Where it is, if it is more than that holds.
-        declaration: Of the release.
-        pins: Of the release, shape (k,).
-        at: The place of each person's pin, by rising person, shape (n,); -1 for somebody forgotten
-            since the run read the table, whose row gets a response to the least value.
-        order: Which row of the table each is in, shape (n,).
-        seed: A public seed, likewise.
+        scratch: Spills arrays to disk if they exceed its memory limit.
+        declaration: The declaration of the release.
+        pins: The pins of the release, shape (k,).
+        at: Index of each person's pin, in hash order, shape (n,); -1 for a person who was
+            forgotten after the run read the table, whose row gets a response to the lowest value.
+        order: Index of each person's table row, shape (n,).
+        seed: A public seed; only for experiments.
     """
     kinds: dict[str, Any] = {}
     for column in declaration.columns:
@@ -279,12 +279,12 @@ def responses(
 
     def pieces() -> Any:
         for rows in slices(len(at)):
-            here = _filled(scratch, declaration, pins, at[rows], seed)
+            block = _filled(scratch, declaration, pins, at[rows], seed)
             sent: dict[str, np.ndarray] = {}
             if declaration.value is not None:
-                sent[declaration.value.name] = here[RESPONSE]
+                sent[declaration.value.name] = block[RESPONSE]
             if declaration.bits:
-                bits = np.unpackbits(here[BITS], axis=1, count=len(declaration.bits))
+                bits = np.unpackbits(block[BITS], axis=1, count=len(declaration.bits))
                 sent |= {c.name: bits[:, i] for i, c in enumerate(declaration.bits)}
             yield order[rows], sent
 
@@ -298,14 +298,14 @@ def exact_values(
     at: np.ndarray,
     order: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """The pinned integers of ``routed: once``, by preprocessed column, in the order of the table.
+    """Return the pinned integers of ``routed: once``, by preprocessed column, in table order.
 
     Args:
-        scratch: Where they are, if they are more than it holds.
-        declaration: Of the release.
-        pins: Of the release, shape (k,).
-        at: The place of each person's pin, by rising person, shape (n,).
-        order: Which row of the table each is in, shape (n,).
+        scratch: Spills arrays to disk if they exceed its memory limit.
+        declaration: The declaration of the release.
+        pins: The pins of the release, shape (k,).
+        at: Index of each person's pin, in hash order, shape (n,).
+        order: Index of each person's table row, shape (n,).
     """
     if declaration.routed != "once":
         return {}
@@ -314,8 +314,8 @@ def exact_values(
 
     def pieces() -> Any:
         for rows in slices(len(at)):
-            here = _filled(scratch, declaration, pins, at[rows], None)
-            yield order[rows], {source: here[name] for source, name in fields.items()}
+            block = _filled(scratch, declaration, pins, at[rows], None)
+            yield order[rows], {source: block[name] for source, name in fields.items()}
 
     return scatter(scratch, pieces(), len(at), kinds)
 
@@ -327,7 +327,7 @@ def _filled(
     at: np.ndarray,
     seed: bytes | None,
 ) -> np.ndarray:
-    """The pins at some places, and a response to the least value where there is none."""
+    """Return the pins at some indices, with a response to the lowest value where there is none."""
     absent = at < 0
     if not absent.any():
         return np.asarray(pins[at])
@@ -336,12 +336,12 @@ def _filled(
     nobody = People(np.zeros(count, np.uint64), np.zeros(count, np.uint64))
     filled = np.empty(len(at), dtype=declaration.kind)
     filled[~absent] = pins[at[~absent]]
-    filled[absent] = drawn(scratch, declaration, least, Draw(seed, "nobody", nobody))
+    filled[absent] = draw_pins(scratch, declaration, least, Draw(seed, "nobody", nobody))
     return filled
 
 
 def _bit(column: Column, values: np.ndarray, words: noise.Words) -> np.ndarray:
-    """A response that is a bit: of a category, or of whether a value is missing."""
+    """Return response bits: of a category, or of whether a value is missing."""
     if column.bit is None:
         return randomise(values, column.mechanism, column.domain, words)
     assert isinstance(column.mechanism, UnaryEncoding)

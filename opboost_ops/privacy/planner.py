@@ -1,7 +1,8 @@
-"""How much of the order a mechanism keeps, and which one keeps most at one guess rate.
+"""Ranks mechanisms by how much of the order they preserve at an equal guess rate.
 
-Mechanisms of equal loss across the domain are not guessed equally well: on ten values at a loss of
-4.5, generalised randomised response gives away 91 % of all values, a designed channel 37 %.
+Mechanisms of equal loss across the domain differ in how well values can be guessed: on ten values
+at a loss of 4.5, generalised randomised response discloses 91 % of all values, a designed channel
+37 %.
 """
 
 import math
@@ -33,14 +34,14 @@ from opboost_ops.privacy.loss import LossCurve, loss_curve
 
 
 def pair_order(channel: Channel) -> tuple[np.ndarray, np.ndarray]:
-    """The order of two values after each is randomised by itself.
+    """Return the order of two values that are randomised independently.
 
     Args:
-        channel: Any channel; its outputs need not rise.
+        channel: Any channel; its outputs need not be ascending.
 
     Returns:
-        Two float64 arrays of shape (|D|, |D|): at [i, j] the probability that the output of
-        input i is greater than the output of input j, and that both are equal.
+        Two float64 arrays of shape (|D|, |D|): at [i, j], the probability that the output of
+        input i exceeds that of input j, and the probability that both are equal.
     """
     distinct, place = np.unique(channel.outputs, return_inverse=True)
     table = np.zeros((len(channel.inputs), len(distinct)))
@@ -50,13 +51,13 @@ def pair_order(channel: Channel) -> tuple[np.ndarray, np.ndarray]:
 
 
 def expected_weighted_kendall(marginal: np.ndarray, channel: Channel) -> float:
-    """The weighted Kendall coefficient that a release may be expected to have.
+    """Return the expected weighted Kendall coefficient of a release.
 
-    The ratio of the expected sum over pairs to the sum of weights, for rows drawn from the
-    marginal: what the coefficient of a release tends to as rows grow.
+    It is the ratio of the expected sum over pairs to the sum of weights, for rows drawn from the
+    marginal: the limit of a release's coefficient as the number of rows grows.
 
     Args:
-        marginal: How many rows, or which share of them, have each input; shape (|D|,).
+        marginal: Number or share of rows with each input; shape (|D|,).
         channel: The mechanism's channel.
     """
     greater, _ = pair_order(channel)
@@ -74,10 +75,10 @@ def expected_weighted_kendall(marginal: np.ndarray, channel: Channel) -> float:
 
 ALPHAS = (0.4, 0.6, 0.8, 1.0, 2.0, 5.0, 10.0)
 
-#: Above this many values fewer partitions and alphas are tried: each table costs |D|^2 steps.
+#: Above this many values, fewer partitions and alphas are tried: each table costs |D|^2 steps.
 LARGE = 32
 
-#: Designed channels that are tried for one guess rate.
+#: Number of designed channels tried for one guess rate.
 _DESIGNS = 7
 
 #: Candidates use at least this share of a cap, unless rounding epsilon down leaves less.
@@ -86,13 +87,13 @@ CLOSE = 0.995
 
 @dataclass(frozen=True)
 class Caps:
-    """A party's caps on one feature; None where there is none.
+    """A party's caps on one feature; None means no cap.
 
     Attributes:
-        step: On loss(1), a move by one step of the domain.
-        whole: On loss(R - L), a move across the domain.
-        guess: On the share of values that the best attack guesses right, all equally likely before.
-        of_two: The same where a person has one of two values, the worst ones.
+        step: Cap on loss(1), a change by one step of the domain.
+        whole: Cap on loss(R - L), a change across the domain.
+        guess: Cap on the share of values that the best attack guesses, under a uniform prior.
+        of_two: Cap on the same share if a person has one of two values, for the worst two values.
     """
 
     step: float | None = None
@@ -103,10 +104,10 @@ class Caps:
     def __post_init__(self) -> None:
         caps = [cap for cap in (self.step, self.whole) if cap is not None]
         if not all(isinstance(cap, Real) and 0 < cap < math.inf for cap in caps):
-            raise ConfigError("A cap on a loss is a number above 0, and not infinite.")
+            raise ConfigError("A cap on a loss must be a finite number above 0.")
         rates = [rate for rate in (self.guess, self.of_two) if rate is not None]
         if not all(isinstance(rate, Real) and 0 < rate <= 1 for rate in rates):
-            raise ConfigError("A cap on guesses is a share: above 0, at most 1.")
+            raise ConfigError("A cap on guesses must be a share above 0 and at most 1.")
 
     def __str__(self) -> str:
         rates = {"guessed right": self.guess, "of two": self.of_two}
@@ -118,12 +119,12 @@ class Caps:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A mechanism with the largest epsilon that the caps allow, and what it costs.
+    """A mechanism with the largest epsilon that the caps allow, and its losses.
 
     Attributes:
-        mechanism: With its parameters.
-        curve: Its exact loss curve, which keeps the caps.
-        guess: The share of values that the best attack guesses right; see `guess_rate`.
+        mechanism: The mechanism with its parameters.
+        curve: Its exact loss curve, which satisfies the caps.
+        guess: Share of values that the best attack guesses; see `guess_rate`.
         of_two: The same between two values; see `guessing.of_two`.
     """
 
@@ -134,7 +135,7 @@ class Candidate:
 
     @classmethod
     def of(cls, mechanism: Mechanism, domain: Domain) -> "Candidate":
-        """A mechanism on a domain."""
+        """Evaluate a mechanism on a domain."""
         channel = mechanism.channel(domain)
         two = of_two(channel.probabilities())
         return cls(mechanism, loss_curve(mechanism, domain), guess_rate(channel), two)
@@ -143,17 +144,17 @@ class Candidate:
 def candidates(
     domain: Domain, caps: Caps, progress: Callable[[int, int], None] | None = None
 ) -> list[Candidate]:
-    """Every mechanism and parameter with its largest epsilon under the caps.
+    """Fit every mechanism and parameter to the caps, with its largest epsilon.
 
-    Local-map is not among them: it discloses partitions, which no finite cap allows.
+    Local-map is excluded: it discloses partitions, which no finite cap allows.
 
     Args:
-        domain: The federation's.
-        caps: The party's.
-        progress: Called with how many are done, and of how many.
+        domain: Domain of the federation.
+        caps: The party's caps.
+        progress: Called with the number of mechanisms done and their total.
 
     Returns:
-        Those for which some epsilon of at least 0.001 keeps the caps.
+        The mechanisms that satisfy the caps with an epsilon of at least 0.001.
     """
     makers = list(_makers(domain))
     by_loss = caps.guess is None and caps.of_two is None
@@ -171,28 +172,28 @@ def candidates(
 def with_declared(
     declared: Candidate, fitted: Sequence[Candidate], domain: Domain, caps: Caps
 ) -> list[Candidate]:
-    """Candidates and, where it keeps the caps, the declared mechanism.
+    """Add the declared mechanism to the candidates if it satisfies the caps.
 
     Args:
-        declared: As it stands in the federation file.
-        fitted: From `candidates`.
-        domain: The column's.
-        caps: The party's.
+        declared: The mechanism of the federation file.
+        fitted: Candidates from `candidates`.
+        domain: Domain of the column.
+        caps: The party's caps.
     """
     others = [each for each in fitted if each.mechanism != declared.mechanism]
-    keeps = _keeps_rates(declared.mechanism.channel(domain), caps) and _keeps(declared.curve, caps)
-    return [declared, *others] if keeps else others
+    fits = _keeps_rates(declared.mechanism.channel(domain), caps) and _keeps(declared.curve, caps)
+    return [declared, *others] if fits else others
 
 
 def rank(
     fitted: Sequence[Candidate], domain: Domain, marginal: np.ndarray
 ) -> list[tuple[float, Candidate]]:
-    """Candidates by the order that they may be expected to keep of a feature's values.
+    """Rank candidates by how much of a feature's order they preserve.
 
     Args:
-        fitted: From `candidates`.
-        domain: The federation's.
-        marginal: How many rows have each value, shape (|D|,).
+        fitted: Candidates from `candidates`.
+        domain: Domain of the federation.
+        marginal: Number of rows with each value, shape (|D|,).
 
     Returns:
         Expected weighted Kendall coefficient and candidate, best first.
@@ -202,10 +203,10 @@ def rank(
 
 
 def designed_under(domain: Domain, caps: Caps) -> Designed | None:
-    """A channel designed for both caps; None where the far one cuts nothing off, or none is found.
+    """Design a channel for both caps; None if the cap on loss(R - L) is not binding, or on failure.
 
     Args:
-        domain: Its domain.
+        domain: Domain of the channel.
         caps: The caps.
     """
     if caps.whole is None or domain.size > MOST_DESIGNED:
@@ -218,7 +219,7 @@ def designed_under(domain: Domain, caps: Caps) -> Designed | None:
 
 
 def _makers(domain: Domain) -> Iterator[Callable[..., Mechanism]]:
-    """Mechanisms that lack their epsilon alone."""
+    """Yield constructors of mechanisms that take only epsilon."""
     yield from (GlobalMap, Geometric, GeneralisedResponse, Piecewise)
     yield from (partial(BucketResponse, buckets=q) for q in (2, 4, 8, 16, 32) if q < domain.size)
     large = domain.size > LARGE
@@ -230,14 +231,14 @@ def _makers(domain: Domain) -> Iterator[Callable[..., Mechanism]]:
 
 
 def _fit(make: Callable[..., Mechanism], domain: Domain, caps: Caps) -> Candidate | None:
-    # Losses grow almost in proportion to epsilon, so a few corrections in proportion suffice.
+    # Losses are nearly proportional to epsilon, so a few proportional corrections suffice.
     epsilon = 1.0
     for _ in range(8):
-        over = _use(make(epsilon=epsilon).channel(domain), caps)
-        if CLOSE <= over <= 1:
+        used = _use(make(epsilon=epsilon).channel(domain), caps)
+        if CLOSE <= used <= 1:
             break
-        epsilon = min(max(epsilon / over * (1 + CLOSE) / 2, 1e-3), 1000.0)
-    # What is offered is exact, and rounded down to three digits.
+        epsilon = min(max(epsilon / used * (1 + CLOSE) / 2, 1e-3), 1000.0)
+    # The result is exact, and rounded down to three digits.
     for _ in range(60):
         epsilon = rounded_down(epsilon, 3)
         if epsilon < 1e-3:
@@ -251,12 +252,12 @@ def _fit(make: Callable[..., Mechanism], domain: Domain, caps: Caps) -> Candidat
 
 
 def guess_rate(channel: Channel) -> float:
-    """The share of values that the best attack guesses right, all equally likely before."""
+    """Return the share of values that the best attack guesses, under a uniform prior."""
     return float(channel.probabilities().max(axis=0).sum() / len(channel.inputs))
 
 
 def _designed_at(domain: Domain, caps: Caps) -> Designed | None:
-    """A channel designed for the loss across the domain at the largest step of the guess rate."""
+    """Design a channel for the cap on loss(R - L), with the largest loss(1) of the guess rate."""
     if caps.whole is None:
         return None
     best, low, high = None, 0.0, min(caps.step or caps.whole, caps.whole)
@@ -270,7 +271,7 @@ def _designed_at(domain: Domain, caps: Caps) -> Designed | None:
 
 
 def _use(channel: Channel, caps: Caps) -> float:
-    """The largest share of a cap that is used, in floats."""
+    """Return the largest share of a cap that is used, in floating point."""
     law = channel.probabilities()
     logs = np.log(law)
     step = float(np.abs(logs[1:] - logs[:-1]).max())
@@ -300,6 +301,6 @@ def _keeps(curve: LossCurve, caps: Caps) -> bool:
 
 
 def rounded_down(value: float, digits: int) -> float:
-    """A positive number of so many digits, at most as large."""
+    """Round a positive number down to a number of significant digits."""
     unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
     return float(f"{math.floor(value / unit + 1e-9) * unit:.{digits + 3}g}")

@@ -1,4 +1,4 @@
-"""A release as it is recorded: the charge of a raw column, and which file has its pins."""
+"""The record of a release: the charge of a raw column, and the file of its pins."""
 
 import json
 from collections.abc import Mapping
@@ -39,19 +39,19 @@ class Release:
     """A charged release of a raw column.
 
     Attributes:
-        id: Its permanent name, 32 hex digits drawn at random: no restored state gives it again.
+        id: Permanent ID, 32 random hex digits, so that no restored state can issue it again.
         kind: ``values`` of people, or ``edges`` of cells drawn from the table.
-        feature: What the column was called in the federation.
+        feature: Name of the feature in the federation.
         column: Name of the raw column.
-        receiver: Who may read it.
-        federation: In which federation it opened.
+        receiver: The receiving party.
+        federation: Federation in which it opened.
         declaration: Digest of its declaration.
-        opened: The plan's day on which it opened.
-        run: In which run; empty outside a run.
+        opened: Day of the plan with which it opened.
+        run: Run in which it opened; empty outside a run.
         losses: Loss curves by charge.
-        content: The edges, of a release of edges.
-        ended: When it ended, UTC; empty as long as it is open.
-        pins: Which file has its pins; None before the first person was pinned.
+        content: The edges, for a release of edges.
+        ended: When it ended, UTC; empty while it is open.
+        pins: The file of its pins; None before the first person was pinned.
     """
 
     id: str
@@ -70,12 +70,12 @@ class Release:
 
     @property
     def loss(self) -> Loss:
-        """Loss(R - L) of the value and of the missing bit together."""
+        """Loss(R - L) of the value plus that of the missing bit."""
         return across(self.losses)
 
 
 def release_row(release: Release) -> dict[str, Any]:
-    """A release as a row of `RELEASES`."""
+    """Convert a release to a row of `RELEASES`."""
     losses = {charge: curve.model_dump(mode="json") for charge, curve in release.losses.items()}
     return {
         "id": release.id,
@@ -97,7 +97,7 @@ def release_row(release: Release) -> dict[str, Any]:
 
 
 def read_release(row: Any) -> Release:
-    """The release of a row of `RELEASES`."""
+    """Convert a row of `RELEASES` to a release."""
     losses = json.loads(row.losses)
     return Release(
         id=row.id,

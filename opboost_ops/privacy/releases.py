@@ -1,11 +1,11 @@
-"""Releases: each is charged once, when it opens, and pins one response for each person.
+"""Releases: each is charged once, when it opens, and pins one response per person.
 
-One transaction under the ledger's write lock chooses the releases of a run, opens and charges new
-ones, pins everybody of the table without a pin, and records the releases for the run. Nothing of
-the run is published before it commits.
+One transaction under the ledger's write lock selects the releases of a run, opens and charges new
+ones, pins everyone in the table who has no pin, and records the releases for the run. The run
+publishes nothing before this transaction commits.
 
->>> taken = releases.take(request, budget)
->>> taken["income"].responses["income"]  # A response for each row of the table.
+>>> features = releases.take(request, budget)
+>>> features["income"].responses["income"]  # One response per row of the table.
 """
 
 import json
@@ -25,8 +25,8 @@ from opboost_ops.privacy.declarations import Declaration, Loss
 from opboost_ops.privacy.ledger.database import Database, Records
 from opboost_ops.privacy.ledger.entries import Ledger, LedgerEntry
 from opboost_ops.privacy.ledger.tables import now, table
-from opboost_ops.privacy.people import Forgotten, Match, People, halves, merged
-from opboost_ops.privacy.pins import Draw, PinFile, Pinned, Pins, drawn, exact_values, responses
+from opboost_ops.privacy.people import Forgotten, Match, People, halves, merge
+from opboost_ops.privacy.pins import Draw, PinFile, Pinned, Pins, draw_pins, exact_values, responses
 from opboost_ops.privacy.release_records import RELEASES, Release, read_release, release_row
 from opboost_ops.tables.spill.arrays import Scratch, slices
 from opboost_ops.tables.spill.parts import gather
@@ -39,9 +39,9 @@ class Choice:
     """The release that a run uses for a feature.
 
     Attributes:
-        declaration: Of the feature.
-        release: An open release; None where a new one opens.
-        refused: Why no new release opened although one was due, in words; empty otherwise.
+        declaration: The feature's declaration.
+        release: An open release; None if a new one opens.
+        refused: Why a new release that was due did not open, in words; otherwise empty.
     """
 
     declaration: Declaration
@@ -51,20 +51,20 @@ class Choice:
 
 @dataclass(frozen=True)
 class RunRequest:
-    """A run's request for releases, as a stage makes it.
+    """A run's request for releases.
 
     Attributes:
         federation: Name of the federation.
-        run: The run's id.
-        party: Who releases.
-        receiver: To whom.
-        day: The plan's day.
-        declarations: Of the features.
-        people: Keyed hashes of everybody in the table, uint8, shape (n, 16), in its order.
-        rows: The rows whose values were read, integers, rising, shape (m,).
+        run: ID of the run.
+        party: The releasing party.
+        receiver: The receiving party.
+        day: Day of the plan.
+        declarations: Declarations of the features.
+        people: Keyed hashes of everyone in the table, uint8, shape (n, 16), in table order.
+        rows: Indices of the rows whose values were read, ascending integers, shape (m,).
         values: Domain integers of these rows by preprocessed column, shape (m,) each.
-        seed: A public seed, which makes noise predictable: experiments alone have one.
-        experiment: Whether what is released carries no guarantee.
+        seed: A public seed, which makes noise reproducible; only for experiments.
+        experiment: True if the release carries no guarantee.
     """
 
     federation: str
@@ -81,14 +81,14 @@ class RunRequest:
 
 
 @dataclass(frozen=True)
-class Taken:
+class FeatureResponses:
     """A feature's responses in a run.
 
     Attributes:
-        release: Id of its release.
-        responses: By released column, integers, shape (n,), in the table's order.
-        exact: Pinned domain integers by preprocessed column, likewise; empty without
-            ``routed: once``.
+        release: ID of its release.
+        responses: By released column, integers, shape (n,), in table order.
+        exact: Pinned domain integers by preprocessed column, shape (n,), in table order; empty
+            without ``routed: once``.
     """
 
     release: str
@@ -96,17 +96,17 @@ class Taken:
     exact: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
-#: Called with what each raw column has cost and the releases that would open; raises `BudgetError`.
+#: Called with the loss spent by each raw column and the releases to open; raises `BudgetError`.
 Rule = Callable[[Mapping[str, Loss], Sequence[Release]], None]
 
 
 class Releases(Records):
-    """The releases of a party, and the pins of each.
+    """A party's releases and their pins.
 
     Args:
-        database: The party's.
+        database: The party's database.
         pins: Its pin files.
-        forgotten: People who are never pinned again.
+        forgotten: People who must not be pinned again.
     """
 
     def __init__(self, database: Database, pins: Pins, forgotten: Forgotten) -> None:
@@ -116,15 +116,15 @@ class Releases(Records):
         self._forgotten = forgotten
 
     def all(self) -> list[Release]:
-        """All releases, in the order in which they opened."""
+        """Return all releases, in the order in which they opened."""
         return self._database.unless_changed("releases", self._all)
 
     def spent(self) -> dict[str, Loss]:
-        """The loss of each raw column: the sum over its releases, open or ended."""
+        """Return the loss of each raw column: the sum over its releases, open or ended."""
         return _spent(self.all())
 
     def of_run(self, federation: str, run: str) -> dict[str, Release] | None:
-        """By feature, the releases that were recorded for a run; None before its transaction."""
+        """Return the releases recorded for a run, by feature; None before its transaction."""
         query = sa.select(_RUNS.c.releases).where(
             _RUNS.c.federation == federation, _RUNS.c.run == run
         )
@@ -138,16 +138,16 @@ class Releases(Records):
     def choose(
         self, declarations: Iterable[Declaration], receiver: str, day: date, rule: Rule
     ) -> dict[str, Choice]:
-        """The releases that a new run would use; nothing is written.
+        """Return the releases that a new run would use, without writing anything.
 
         Args:
-            declarations: Of its features.
-            receiver: To whom it releases.
-            day: The plan's day.
-            rule: Whether new releases fit the budgets.
+            declarations: Declarations of the run's features.
+            receiver: The receiving party.
+            day: Day of the plan.
+            rule: Checks that new releases fit the budgets.
 
         Raises:
-            BudgetError: A new release does not fit, and there is no open one to go on with.
+            BudgetError: A new release exceeds a budget, and no release is open to continue with.
         """
         releases = self.all()
         spent = _spent(releases)
@@ -181,50 +181,50 @@ class Releases(Records):
         return choices
 
     def unpinned(self, choices: Iterable[Choice], people: np.ndarray) -> np.ndarray:
-        """Who lacks a pin in one of the releases of a run, bool, shape (n,).
+        """Return a mask of the people without a pin in one of a run's releases, bool, shape (n,).
 
         Args:
-            choices: Of the run.
-            people: Keyed hashes of everybody in the table, uint8, shape (n, 16).
+            choices: The run's releases.
+            people: Keyed hashes of everyone in the table, uint8, shape (n, 16).
 
         Raises:
-            BudgetError: Pins are gone, damaged or older than the ledger.
+            BudgetError: Pins are missing, damaged or older than the ledger.
         """
-        lacks = self._pins.scratch.zeros(len(people), bool)
-        rising, order = rising_people(self._pins.scratch, people)
+        unpinned = self._pins.scratch.zeros(len(people), bool)
+        rising, order = sort_people(self._pins.scratch, people)
         match = Match(self._pins.scratch)
         for choice in choices:
             if choice.release is None:
-                lacks[:] = True
+                unpinned[:] = True
                 break
             pinned = self._pins.read(choice.release.pins, choice.declaration.kind)
             at = match.places(pinned.people, rising)
             for rows in slices(len(order)):
-                lacks[order[rows][at[rows] < 0]] = True
-        return lacks
+                unpinned[order[rows][at[rows] < 0]] = True
+        return unpinned
 
-    def take(self, request: RunRequest, rule: Rule) -> dict[str, Taken]:
-        """Choose, charge, pin and record the releases of a run, all of it or nothing.
+    def take(self, request: RunRequest, rule: Rule) -> dict[str, FeatureResponses]:
+        """Select, charge, pin and record the releases of a run, in one transaction.
 
-        A retry uses what the run has recorded.
+        A retry uses the releases that the run recorded.
 
         Args:
-            request: What the run releases.
-            rule: Whether new releases fit the budgets.
+            request: The run's request.
+            rule: Checks that new releases fit the budgets.
 
         Returns:
-            By feature, what may be sent.
+            The responses to send, by feature.
 
         Raises:
-            BudgetError: A release does not fit a budget, has ended since the run recorded it, or
-                its pins are lost; nothing was charged or pinned.
-            ContractError: The run has not read the value of somebody who must be pinned.
+            BudgetError: A release exceeds a budget, has ended since the run recorded it, or has
+                lost its pins; nothing was charged or pinned.
+            ContractError: The run did not read the value of a person who must be pinned.
         """
         scratch = self._pins.scratch
-        people, order = rising_people(scratch, request.people)
-        if people.has_twice():
+        people, order = sort_people(scratch, request.people)
+        if people.has_duplicates():
             raise ContractError(
-                f"Somebody is in the table of {request.party} twice.",
+                f"A person occurs more than once in the table of {request.party}.",
                 "Keep one row per person, or aggregate rows in site.yaml.",
             )
         with self._database.writing() as connection:
@@ -238,27 +238,27 @@ class Releases(Records):
                 connection.execute(sa.insert(_RUNS).values(**row, releases=json.dumps(names)))
             gone = self._forgotten.among(people)
             match = Match(scratch)
-            taken = {
+            responses_by_feature = {
                 declaration.feature: self._take(
                     request, declaration, used[declaration.feature], people, order, gone, match
                 )
                 for declaration in request.declarations
             }
         self.collect()
-        return taken
+        return responses_by_feature
 
-    def open(self, connection: sa.Connection, release: Release, **facts: Any) -> None:
-        """Charge a release in a transaction: its row, and an entry of the ledger for each charge.
+    def open(self, connection: sa.Connection, release: Release, **details: Any) -> None:
+        """Charge a release in a transaction: add its row, and one ledger entry per charge.
 
         Args:
             connection: The transaction.
-            release: Which one.
-            facts: What the entries say besides; see `LedgerEntry`.
+            release: The release.
+            details: Further fields of the entries; see `LedgerEntry`.
         """
         connection.execute(sa.insert(RELEASES).values(release_row(release)))
         entries = [
             LedgerEntry(
-                **{"rows": 0, **facts},
+                **{"rows": 0, **details},
                 federation=release.federation,
                 run=release.run,
                 receiver=release.receiver,
@@ -276,44 +276,45 @@ class Releases(Records):
         self._ledger.commit(release.id)
 
     def end(self, ids: Iterable[str]) -> int:
-        """End open releases; their pins are removed, and their charges stay.
+        """End open releases: remove their pins and keep their charges.
 
         Args:
-            ids: Which ones.
+            ids: IDs of releases.
 
         Returns:
-            How many were open.
+            The number of releases that were open.
         """
-        here = RELEASES.c.id.in_(sorted(ids)), RELEASES.c.ended == ""
+        open_ones = RELEASES.c.id.in_(sorted(ids)), RELEASES.c.ended == ""
         with self._database.writing() as connection:
             changes = {"ended": now(), "pins": "", "digest": "", "rows": 0}
-            count = connection.execute(sa.update(RELEASES).where(*here).values(changes)).rowcount
+            update = sa.update(RELEASES).where(*open_ones).values(changes)
+            count = connection.execute(update).rowcount
         self.collect()
         return count
 
     def lost(self) -> list[Release]:
-        """Open releases whose pins are gone, damaged or older than the ledger."""
+        """Return the open releases whose pins are missing, damaged or older than the ledger."""
         return [
             release
             for release in self.all()
-            if not release.ended and release.pins and not self._pins.is_whole(release.pins)
+            if not release.ended and release.pins and not self._pins.is_intact(release.pins)
         ]
 
     def forget(self, hashes: Iterable[str]) -> int:
-        """Remove people's pins; the list of the forgotten keeps them unpinned.
+        """Remove people's pins; the list of forgotten people prevents new ones.
 
         Args:
             hashes: Keyed hashes of their IDs, hexadecimal.
 
         Returns:
-            How many pins were removed.
+            The number of pins removed.
         """
         keys = np.array([list(bytes.fromhex(digest)) for digest in sorted(hashes)], np.uint8)
-        gone, _ = rising_people(self._pins.scratch, keys.reshape(-1, 16))
+        gone, _ = sort_people(self._pins.scratch, keys.reshape(-1, 16))
         removed = 0
         with self._database.writing():
             for release in self.all():
-                if release.pins is None or not self._pins.is_whole(release.pins):
+                if release.pins is None or not self._pins.is_intact(release.pins):
                     continue
                 file, count = self._pins.without(release.id, release.pins, gone)
                 removed += count
@@ -327,10 +328,10 @@ class Releases(Records):
         if self._database.in_transaction:
             return
         with self._database.writing():
-            self._pins.remove_others({r.pins.name for r in self.all() if r.pins is not None})
+            self._pins.remove_except({r.pins.name for r in self.all() if r.pins is not None})
 
     def _opened(self, request: RunRequest, rule: Rule) -> dict[str, Release]:
-        """The releases of a new run; new ones are opened and charged."""
+        """Return the releases of a new run, opening and charging new ones."""
         choices = self.choose(request.declarations, request.receiver, request.day, rule)
         used: dict[str, Release] = {}
         for feature, choice in choices.items():
@@ -355,7 +356,7 @@ class Releases(Records):
         return used
 
     def _seeded_id(self, seed: bytes, release: Release) -> str:
-        """A predictable id, as all of an experiment is."""
+        """Return a reproducible ID, for experiments."""
         number = sum(earlier.declaration == release.declaration for earlier in self.all())
         place = f"release/{release.declaration}/{release.receiver}/{number}"
         return noise.keyed_by(seed, place).hex()[:32]
@@ -377,7 +378,7 @@ class Releases(Records):
         order: np.ndarray,
         gone: np.ndarray,
         match: Match,
-    ) -> Taken:
+    ) -> FeatureResponses:
         scratch, kind = self._pins.scratch, declaration.kind
         pinned = self._pins.read(release.pins, kind)
         at = match.places(pinned.people, people)
@@ -388,7 +389,7 @@ class Releases(Records):
             inside = read < len(request.rows)
             if not inside.all() or (request.rows[read] != order[joining]).any():
                 raise ContractError(
-                    f"The releases of {request.party} have changed since this run read its table.",
+                    f"The releases of {request.party} changed after this run read its table.",
                     "Trigger a new run.",
                 )
             values = {
@@ -397,13 +398,13 @@ class Releases(Records):
             }
             new = People(people.high[joining], people.low[joining])
             draw = Draw(request.seed, f"{release.declaration}/{release.receiver}", new)
-            rows = drawn(scratch, declaration, values, draw)
-            whole, (joined,) = merged(scratch, pinned.people, new, (pinned.rows, rows))
+            rows = draw_pins(scratch, declaration, values, draw)
+            whole, (joined,) = merge(scratch, pinned.people, new, (pinned.rows, rows))
             pinned = Pinned(whole, joined)
             file = self._pins.write(release.id, pinned)
             self._point_to(release, file)
             at = match.places(pinned.people, people)
-        return Taken(
+        return FeatureResponses(
             release.id,
             responses(scratch, declaration, pinned.rows, at, order, request.seed),
             exact_values(scratch, declaration, pinned.rows, at, order),
@@ -411,19 +412,19 @@ class Releases(Records):
 
     def _point_to(self, release: Release, file: PinFile) -> None:
         changes = {"pins": file.name, "digest": file.digest, "rows": file.rows}
-        here = RELEASES.c.id == release.id
-        self._database.execute(sa.update(RELEASES).where(here).values(changes))
+        update = sa.update(RELEASES).where(RELEASES.c.id == release.id).values(changes)
+        self._database.execute(update)
 
     def _all(self) -> list[Release]:
         query = sa.select(RELEASES).order_by(RELEASES.c.number)
         return [read_release(row) for row in self._database.rows(query)]
 
 
-def rising_people(scratch: Scratch, keys: np.ndarray) -> tuple[People, np.ndarray]:
-    """People in rising order, and which row of the table each is in.
+def sort_people(scratch: Scratch, keys: np.ndarray) -> tuple[People, np.ndarray]:
+    """Sort people by hash, and return the table row of each.
 
     Args:
-        scratch: Where they are, if they are more than it holds.
+        scratch: Spills arrays to disk if they exceed its memory limit.
         keys: Keyed hashes, uint8, shape (n, 16).
     """
     high = scratch.zeros(len(keys), np.uint64)

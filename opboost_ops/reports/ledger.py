@@ -19,8 +19,14 @@ from opboost_ops.config.site import Site
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.privacy.consent.agreements import Agreement, Agreements
 from opboost_ops.privacy.declarations import Loss, declarations, exact
-from opboost_ops.privacy.ledger.budgets import ModelAccount, account_of, budget_of, more_such, total
-from opboost_ops.privacy.ledger.entries import Dated, LedgerEntry, exact_lines
+from opboost_ops.privacy.ledger.budgets import (
+    ModelAccount,
+    account_of,
+    budget_of,
+    remaining_models,
+    total,
+)
+from opboost_ops.privacy.ledger.entries import Dated, LedgerEntry, exact_disclosures
 from opboost_ops.privacy.release_records import Release
 from opboost_ops.reports.display.blocks import Block, Note, State, finite
 
@@ -185,11 +191,11 @@ class LedgerView:
         models = {
             **self.models.document,
             "budget": budget and budget.model_dump(),
-            "more": budget and more_such(entries, budget),
+            "more": budget and remaining_models(entries, budget),
         }
         return {
             "columns": [line.document for line in self.lines],
-            "exact": [asdict(line) for line in exact_lines(entries)],
+            "exact": [asdict(line) for line in exact_disclosures(entries)],
             "models": [models] if any(e.account == "model" for e in entries) else [],
         }
 

@@ -9,7 +9,7 @@ from opboost_ops.config.policy import ModelBudget, Policy
 from opboost_ops.exchange.kinds import KINDS
 from opboost_ops.privacy.consent.exposure import odds_words
 from opboost_ops.privacy.ledger.budgets import account_of
-from opboost_ops.privacy.ledger.entries import Dated, LedgerEntry, exact_lines
+from opboost_ops.privacy.ledger.entries import Dated, LedgerEntry, exact_disclosures
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.reports.display.blocks import (
     Block,
@@ -182,7 +182,7 @@ def exact_table(
     """
     rows = [
         (line.times, kind_words(line.kind), line.receiver, line.discloses)
-        for line in exact_lines(line for _, line in entries)
+        for line in exact_disclosures(line for _, line in entries)
     ]
     heads = ("times", "what", "receiver", "what it discloses")
     note = "None of this is differentially private, and no budget limits it."

@@ -54,7 +54,7 @@ def no_database(bank: Path) -> None:
 
 
 FAULTS: dict[str, tuple[Callable[[Path], None], str, type[OpBoostError], str]] = {
-    "newer database": (newer, "check_table", ConfigError, "this software reads version 1 alone"),
+    "newer database": (newer, "check_table", ConfigError, "this software supports only version 1"),
     "pins of another release": (
         another_generation, "check_table", PolicyError, "refused run",
     ),

@@ -32,5 +32,5 @@ def test_a_policy_that_does_not_name_local_map(fresh: Workspace) -> None:
     step, error = fresh.first_failure()
     assert step == "bank.check_table"
     assert isinstance(error, PolicyError)
-    assert "local_map is not among them" in fresh.reason("bank")
+    assert "local_map is not listed" in fresh.reason("bank")
     assert fresh.store.get(f"credit_scoring/{fresh.run}/ranks/bank") is None

@@ -30,7 +30,7 @@ from opboost_ops.pipeline.runner import mailboxes
 from opboost_ops.pipeline.runner.drawing import require_within
 from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.pipeline.stage import Home, PartyContext
-from opboost_ops.privacy.consent.agreements import once_agreed
+from opboost_ops.privacy.consent.agreements import policy_after_agreement
 from opboost_ops.privacy.consent.compliance import require_consent
 from opboost_ops.privacy.declarations import declarations
 from opboost_ops.privacy.ledger.budgets import budget_of
@@ -94,7 +94,7 @@ def _of_party(
         nonlocal policy
         if agreement.lacking(site, federation):
             # Agreeing pins keys and columns; until then `require_agreed` says what is missing.
-            policy = once_agreed(policy, federation)
+            policy = policy_after_agreement(policy, federation)
         require_consent(policy, federation, party)
 
     own = federation.parties[party].signing_key

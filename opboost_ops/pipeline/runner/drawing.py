@@ -20,7 +20,7 @@ from opboost_ops.privacy.declarations import declarations
 from opboost_ops.privacy.edge_charges import require_charged
 from opboost_ops.privacy.ledger.budgets import Budget
 from opboost_ops.privacy.ledger.entries import LedgerEntry
-from opboost_ops.privacy.releases import Choice, RunRequest, Taken
+from opboost_ops.privacy.releases import Choice, FeatureResponses, RunRequest
 
 #: Name of what has not been made yet.
 _AHEAD = "expected"
@@ -161,7 +161,7 @@ class RunReleases:
 
     def take(
         self, people: np.ndarray, rows: np.ndarray, values: Mapping[str, np.ndarray]
-    ) -> Mapping[str, Taken]:
+    ) -> Mapping[str, FeatureResponses]:
         """Charge, pin and record the run's releases; see `Releases.take`.
 
         Args:

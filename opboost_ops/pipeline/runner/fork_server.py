@@ -63,7 +63,7 @@ def _preload_theirs() -> None:
         with suppress(OSError):
             import_module(name)
     from opboost_ops.exchange.signing import new_signing_key, signed_by
-    from opboost_ops.mechanisms.noise import heads_key
+    from opboost_ops.mechanisms.noise import checkpoint_key
     from opboost_ops.quality.profile import COLUMNS
     from opboost_ops.quality.suites import expectations
     from opboost_ops.quality.validation import validate
@@ -72,7 +72,7 @@ def _preload_theirs() -> None:
     compile_documents()
     # OpenSSL looks for each algorithm when it is first used; this key is nobody's.
     signed_by(new_signing_key(bytes(32))[1], b"", bytes(64))
-    heads_key(bytes(32), "", "")
+    checkpoint_key(bytes(32), "", "")
     with suppress(ImportError):
         # LightGBM asks it what a matrix is, and it looks for plugins in all packages at first.
         from narwhals.dependencies import is_into_dataframe

@@ -170,7 +170,7 @@ def standing(
     others = {receiver} if receiver != party.name else set(federation.parties)
     received = state.checkpoints.received(name, holder)
     latest = {other: received[other] for other in sorted(others & received.keys())}
-    key = noise.heads_key(party.site.noise_secret(), name, receiver)
+    key = noise.checkpoint_key(party.site.noise_secret(), name, receiver)
     signed = state.checkpoints.take(key, name, receiver, run, KINDS, latest)
     message = signed_bytes(signed.head, party.name, name, receiver)
     head = signed.head.model_copy(update={"signature": signer.sign(message).hex()})

@@ -17,7 +17,7 @@ from opboost_ops.exchange.store.places import require_room
 from opboost_ops.pipeline.matching import session_of
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.privacy.consent.compliance import require_consent, require_queries_allowed
-from opboost_ops.privacy.ledger.query_counts import QueryCount, Question
+from opboost_ops.privacy.ledger.query_counts import Query, QueryCount
 from opboost_ops.tables.spill.arrays import slices
 
 
@@ -80,7 +80,7 @@ def _counted(context: Context, query: Artifact) -> str:
         )
 
     with open_state(context.site) as state:
-        question = Question(federation.name, receiver, month, query.digest, context.run)
+        question = Query(federation.name, receiver, month, query.digest, context.run)
         # Before a point of it is read.
         require(state.query_counts.at_least(question, query.manifest.rows))
         counted = state.query_counts.count(

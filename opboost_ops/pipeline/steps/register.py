@@ -28,7 +28,7 @@ from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.assemble import frame_of
 from opboost_ops.pipeline.steps.materialise import materialised_model, model_file
 from opboost_ops.pipeline.steps.train import parameters_of
-from opboost_ops.privacy.ledger.budgets import more_such
+from opboost_ops.privacy.ledger.budgets import remaining_models
 from opboost_ops.reports.version_page import card_page
 
 _LOG = logging.getLogger("opboost_ops")
@@ -162,7 +162,7 @@ def _further_models(context: Context) -> str:
     if budget is None:
         return ""
     with open_state(context.site) as state:
-        more = more_such(state.ledger.entries(), budget, context.run)
+        more = remaining_models(state.ledger.entries(), budget, context.run)
     if more is None:
         count = "unlimited further models"
     else:

@@ -1,5 +1,6 @@
-"""Agreements of a party, and the compliance of a plan with them.
+"""Agreements of a party, and checks of a plan against its policy.
 
-`compliance.require_consent` compares a plan with the policy, `agreements.Agreements` has what was
-agreed to, `changes.changes` shows what is new, `exposure` and `guessing` put a release into words.
+`compliance.require_consent` checks a plan against the policy, `agreements.Agreements` holds what
+the party agreed to, `changes.changes` lists what is new, `exposure` and `guessing` describe what a
+release discloses.
 """

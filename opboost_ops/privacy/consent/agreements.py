@@ -1,4 +1,4 @@
-"""A party's agreements, numbered in its database, and the receiver's key that each pins."""
+"""A party's agreements, numbered in its database, and the receiver's key that each one pins."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ from opboost_ops.privacy.ledger.tables import table
 
 
 def unpinned_receiver(policy: Policy, federation: Federation) -> str | None:
-    """The label holder, where the party releases to it and its policy pins no key of it."""
+    """Return the label holder if the party releases to it and its policy pins no key of it."""
     party = federation.parties.get(policy.party)
     if party is None or party.role != "feature_holder":
         return None
@@ -26,8 +26,8 @@ def unpinned_receiver(policy: Policy, federation: Federation) -> str | None:
     return None if holder in policy.receivers else holder
 
 
-def once_agreed(policy: Policy, federation: Federation) -> Policy:
-    """The policy as it will be once its party has agreed."""
+def policy_after_agreement(policy: Policy, federation: Federation) -> Policy:
+    """Return the policy as it will be after the party agrees: with the receiver's key pinned."""
     holder = unpinned_receiver(policy, federation)
     if holder is None:
         return policy
@@ -46,7 +46,7 @@ _AGREEMENTS = table(
     withdrawn=40,
 )
 
-#: Versions that may still be scored under an agreement that is no longer in force.
+#: Model versions that may still be scored under an agreement that is no longer in force.
 _KEPT = table("kept_versions", {"federation": 160, "version": 40}, agreement=int)
 
 
@@ -54,12 +54,12 @@ class Agreement(Record):
     """One agreement.
 
     Attributes:
-        number: Counted at this party, over all its federations.
-        federation: The federation's name.
+        number: Serial number at this party, across all its federations.
+        federation: Name of the federation.
         at: When the party agreed, UTC, to the second.
-        digest: Of the content.
+        digest: SHA-256 of the content.
         content: What was agreed; see `config.agreement.document`.
-        withdrawn: When the party withdrew it; None as long as it stands.
+        withdrawn: When the party withdrew it; None while it stands.
     """
 
     number: int = Field(ge=1)
@@ -71,13 +71,13 @@ class Agreement(Record):
 
 
 class Agreements(Record):
-    """All that a party has agreed to.
+    """All agreements of a party.
 
     Attributes:
-        party: Whose.
-        agreements: By rising number.
-        kept: By federation and version, the number of the former agreement under which the version
-            may still be scored.
+        party: The party.
+        agreements: By ascending number.
+        kept: By federation and model version, the number of the former agreement under which the
+            version may still be scored.
     """
 
     party: Name
@@ -85,32 +85,32 @@ class Agreements(Record):
     kept: Mapping[str, Mapping[str, int]] = Field(default_factory=dict)
 
     def of(self, federation: str) -> tuple[Agreement, ...]:
-        """The agreements of one federation, withdrawn ones too, by rising number."""
+        """Return the agreements of a federation, including withdrawn ones, by ascending number."""
         return tuple(a for a in self.agreements if a.federation == federation)
 
     def newest(self, federation: str) -> Agreement | None:
-        """The agreement in force of a federation: the last one; None if it was withdrawn."""
+        """Return the agreement in force: the last one of a federation; None if it was withdrawn."""
         agreements = self.of(federation)
         return agreements[-1] if agreements and agreements[-1].withdrawn is None else None
 
     def standing(self, federation: str, digest: str) -> Agreement | None:
-        """The newest agreement of a digest that was not withdrawn."""
+        """Return the newest agreement with a digest that was not withdrawn."""
         matching = [a for a in self.of(federation) if a.digest == digest and a.withdrawn is None]
         return matching[-1] if matching else None
 
     def kept_under(self, federation: str, version: str | None) -> Agreement | None:
-        """The former agreement under which a version may still be scored; None if under none.
+        """Return the former agreement under which a version may still be scored, or None.
 
         Args:
-            federation: The federation's name.
-            version: The version.
+            federation: Name of the federation.
+            version: The model version.
         """
         number = self.kept.get(federation, {}).get(version or "")
         matching = [a for a in self.of(federation) if a.number == number and a.withdrawn is None]
         return matching[0] if matching else None
 
     def fingerprint(self) -> str:
-        """A name of all of it, as it is now."""
+        """Return a digest of all agreements in their current state."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
 
@@ -118,8 +118,8 @@ class AgreementRecords:
     """The agreements in a party's database.
 
     Args:
-        database: The party's.
-        party: Its name.
+        database: The party's database.
+        party: The party.
     """
 
     def __init__(self, database: Database, party: str) -> None:
@@ -127,10 +127,10 @@ class AgreementRecords:
         self._party = party
 
     def read(self) -> Agreements:
-        """All agreements.
+        """Return all agreements.
 
         Raises:
-            ConfigError: One was changed outside this software.
+            ConfigError: An agreement was changed outside this software.
         """
         return self._database.unless_changed("agreements", self._read)
 
@@ -146,41 +146,37 @@ class AgreementRecords:
             )
         except (ValueError, ValidationError):
             agreements = ()
-        whole = all(
+        intact = all(
             hashlib.sha256(canonical(a.content)).hexdigest() == a.digest for a in agreements
         )
-        if not whole or len(agreements) != len(rows):
+        if not intact or len(agreements) != len(rows):
             raise ConfigError(
-                f"An agreement of {self._party} was changed outside this software: it is refused.",
-                "Restore the database from a backup; `opboost agree` alone writes agreements.",
+                f"An agreement of {self._party} was changed outside this software.",
+                "Restore the database from a backup; only `opboost agree` may write agreements.",
             )
         return Agreements(party=self._party, agreements=agreements, kept=by_version)
 
     def add(self, agreement: Agreement) -> None:
-        """Add an agreement.
-
-        Args:
-            agreement: The agreement.
-        """
+        """Add an agreement."""
         row = {**agreement.model_dump(), "content": json.dumps(agreement.content, sort_keys=True)}
         self._database.execute(sa.insert(_AGREEMENTS).values(row))
 
     def keep(self, federation: str, versions: Mapping[str, int], *, fresh: bool) -> None:
-        """Note which versions may still be scored under a former agreement.
+        """Record which model versions may still be scored under a former agreement.
 
         Args:
-            federation: The federation's name.
-            versions: By version, the number of that agreement.
-            fresh: Whether to drop the versions that were kept before.
+            federation: Name of the federation.
+            versions: Number of the former agreement by version.
+            fresh: Whether to drop the versions recorded before.
         """
-        here = _KEPT.c.federation == federation
-        gone = here if fresh else here & _KEPT.c.version.in_(sorted(versions))
+        of_federation = _KEPT.c.federation == federation
+        outdated = of_federation & _KEPT.c.version.in_(sorted(versions))
         rows = [
             {"federation": federation, "version": version, "agreement": number}
             for version, number in versions.items()
         ]
         with self._database.writing() as connection:
-            connection.execute(sa.delete(_KEPT).where(gone))
+            connection.execute(sa.delete(_KEPT).where(of_federation if fresh else outdated))
             if rows:
                 connection.execute(sa.insert(_KEPT), rows)
 
@@ -188,8 +184,8 @@ class AgreementRecords:
         """Withdraw agreements.
 
         Args:
-            numbers: Theirs.
-            at: When, UTC.
+            numbers: Numbers of the agreements.
+            at: Time of the withdrawal, UTC.
         """
-        here = _AGREEMENTS.c.number.in_(sorted(numbers))
-        self._database.execute(sa.update(_AGREEMENTS).where(here).values(withdrawn=at))
+        withdrawn = _AGREEMENTS.c.number.in_(sorted(numbers))
+        self._database.execute(sa.update(_AGREEMENTS).where(withdrawn).values(withdrawn=at))

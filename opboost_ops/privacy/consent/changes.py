@@ -1,7 +1,7 @@
-"""Changes of a federation file for a party that is asked to agree, in words.
+"""Changes of a federation file, explained to a party that is asked to agree.
 
-For each changed field: what it was, what it would be, and what the change itself discloses or
-costs. A change by which cells are drawn again costs the loss of a release once more.
+Each changed field has its old and new value, and what the change discloses or costs. A change that
+causes cells to be drawn again costs the loss of another release.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,8 +14,8 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.privacy.consent.agreements import Agreements
 from opboost_ops.privacy.loss import LossCurve, column_losses
 
-_INSIDE_VERTICAL = {
-    "holdout": "which rows a model is judged by: the label holder's own affair",
+_CHANGES_OF_TRAINING = {
+    "holdout": "which rows a model is judged by, which concerns only the label holder",
     "trainer": "which booster learns from what was released; what leaves is the same",
 }
 
@@ -23,24 +23,24 @@ _ALIGNED = (
     "sealed rows of everybody in each feature holder's table leave and are charged; the label "
     "holder opens those of the people that it queries, within the caps of each policy, and {}"
 )
-_WHOM = {
+_QUERY_RESULTS = {
     "common": "whom all parties have",
     "left": "learns which of them are in each single feature holder's table",
 }
 
-#: Loss(R - L) of one more draw, by what is charged.
+#: Loss(R - L) of another draw, by charge.
 Costs = Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class Change:
-    """One field that is new.
+    """A changed field.
 
     Attributes:
-        field: Its path in what is agreed.
-        before: What was agreed before; None where there was nothing.
-        after: What is asked for; None where it is gone.
-        means: What it discloses or costs.
+        field: Its path in the agreed document.
+        before: The value agreed before; None if there was none.
+        after: The requested value; None if it was removed.
+        means: What the change discloses or costs.
     """
 
     field: str
@@ -51,14 +51,14 @@ class Change:
 
 @dataclass(frozen=True)
 class Leaving:
-    """A release of a party's.
+    """A randomised release of a party.
 
     Attributes:
-        party: Who sends.
-        receiver: To whom.
-        charge: What is charged: a feature, or its missing bit.
+        party: The sender.
+        receiver: The receiver.
+        charge: A feature, or its missing bit.
         epsilon: Its nominal epsilon.
-        curve: Its loss.
+        curve: Its loss curve.
     """
 
     party: str
@@ -69,16 +69,16 @@ class Leaving:
 
     @property
     def feature(self) -> str:
-        """The feature of whose value, or missing bit, it is."""
+        """The feature whose value, or missing bit, is released."""
         return self.charge.partition("=")[0]
 
 
 def leaving(federation: Federation, party: str) -> list[Leaving]:
-    """Randomised releases of a party; nothing that is exact.
+    """Return the randomised releases of a party, without exact ones.
 
     Args:
-        federation: As declared.
-        party: Its name.
+        federation: The declared federation.
+        party: The party.
     """
     if party not in federation.feature_holders:
         return []
@@ -91,11 +91,11 @@ def leaving(federation: Federation, party: str) -> list[Leaving]:
 
 
 def changes(agreements: Agreements, federation: Federation) -> list[Change]:
-    """List the changes for a party, against the newest agreement that it made.
+    """List the changes for a party since its newest agreement.
 
     Args:
-        agreements: What the party has agreed to.
-        federation: As declared.
+        agreements: The party's agreements.
+        federation: The declared federation.
     """
     earlier = agreements.of(federation.name)
     before: Mapping[str, Any] = earlier[-1].content if earlier else {}
@@ -104,7 +104,7 @@ def changes(agreements: Agreements, federation: Federation) -> list[Change]:
         *_fields("protocol", before.get("protocol"), after["protocol"]),
         *_fields("federation", before.get("federation"), after["federation"]),
     ]
-    # Loss(R - L) of one more draw, by what is charged.
+    # Loss(R - L) of another draw, by charge.
     costs = {
         line.charge: float(line.curve.loss[-1]) for line in leaving(federation, agreements.party)
     }
@@ -134,34 +134,34 @@ def changes(agreements: Agreements, federation: Federation) -> list[Change]:
     explained = {_column_of(path) for path, _, _ in fields}
     for column in sorted({*before.get("columns", {}), *after["columns"]}):
         old, new = before.get("columns", {}).get(column), after["columns"].get(column)
-        # What another declaration explains is told there.
+        # Skip columns owner change is explained by another declaration.
         if old and new and not explained & {"*", column.split("=")[0]}:
             all_changes += _recomputed(column, old, new, agreements.party, costs)
     return all_changes
 
 
 def _recomputed(column: str, before: Any, after: Any, party: str, costs: Costs) -> Iterator[Change]:
-    """Changes by this version of the software alone, where nothing declared differs."""
+    """Yield changes caused only by the software version, where the declarations are equal."""
     name = column.removeprefix(f"{party}.")
-    mine = {name: costs[name]} if name != column and name in costs else {}
+    new_costs = {name: costs[name]} if name != column and name in costs else {}
     for path, old, new in differences(before, after):
         what = "map onto the domain" if path == "map" else "sampled table"
-        means = f"this software computes another {what}{_draw(party, mine)}"
+        means = f"this software version computes another {what}{_draw(party, new_costs)}"
         yield Change(f"columns.{column}.{path}", old, new, means)
 
 
 def _fields(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Differing fields; of a whole that is new or gone, each part that people know by name."""
-    for at, old, new in differences(before, after, path):
-        steps = at.split(".")
-        whole = steps in (["federation"], ["federation", "parties"])
-        whole |= steps[:2] == ["federation", "parties"] and len(steps) == 3
-        whole |= steps[:2] == ["federation", "parties"] and steps[3:] == ["features"]
-        if whole and (old is None or new is None):
+    """Yield differing fields; an added or removed object is split into its named parts."""
+    for field, old, new in differences(before, after, path):
+        steps = field.split(".")
+        has_named_parts = steps in (["federation"], ["federation", "parties"])
+        has_named_parts |= steps[:2] == ["federation", "parties"] and len(steps) == 3
+        has_named_parts |= steps[:2] == ["federation", "parties"] and steps[3:] == ["features"]
+        if has_named_parts and (old is None or new is None):
             for name in sorted({*(old or {}), *(new or {})}):
-                yield from _fields(f"{at}.{name}", (old or {}).get(name), (new or {}).get(name))
+                yield from _fields(f"{field}.{name}", (old or {}).get(name), (new or {}).get(name))
         else:
-            yield at, old, new
+            yield field, old, new
 
 
 def _column_of(path: str) -> str:
@@ -174,7 +174,7 @@ def _column_of(path: str) -> str:
 
 
 def _column(content: Mapping[str, Any], party: str, charge: str) -> Any:
-    """Map and channel of a number or an ordered category; None of a nominal feature."""
+    """Return map and channel of a numeric or ordinal feature; None for a nominal feature."""
     return content.get("columns", {}).get(f"{party}.{charge}")
 
 
@@ -189,7 +189,7 @@ def _means(
     receiver = federation.label_holder
     match steps:
         case ["protocol"]:
-            return "runs with parties of another version are refused until they have agreed, too"
+            return "runs with parties of another version are rejected until they agree, too"
         case ["agreement"]:
             return "plans are answered again"
         case ["federation", "id"] if before is None:
@@ -203,7 +203,7 @@ def _means(
         case ["federation", "terms", *_]:
             return "the purpose, the end, the frequency and the retention of what is sent"
         case ["federation", "alignment", *_]:
-            return _ALIGNED.format(_WHOM[federation.alignment.overlap])
+            return _ALIGNED.format(_QUERY_RESULTS[federation.alignment.overlap])
         case ["federation", "domain", *_]:
             drawn = "" if before is None else _draw(party, costs)
             return (
@@ -212,51 +212,53 @@ def _means(
             )
         case ["federation", "name" | "uuid" | "version"]:
             return "identifies the federation, and the version of its file"
-        case ["federation", "parties", whose, "revoked_keys"]:
-            return f"signatures by these keys of {whose} are refused from now on"
-        case ["federation", "parties", whose, "former_keys"]:
+        case ["federation", "parties", owner, "revoked_keys"]:
+            return f"signatures by these keys of {owner} are refused from now on"
+        case ["federation", "parties", owner, "former_keys"]:
             return (
-                f"keys that {whose} has replaced; until its date one still speaks for {whose}, or "
-                "opens what runs under way address to it"
+                f"keys that {owner} has replaced; until its date, such a key still signs for "
+                f"{owner}, or decrypts what current runs send to it"
             )
         case [
             "federation",
             "parties",
-            whose,
+            owner,
             "signing_key" | "signing_key_from" | "signing_key_expires",
         ]:
-            return f"the key by which {whose} signs: compare its fingerprint by telephone first"
-        case ["federation", "parties", whose, "encryption_key"]:
+            return f"the key by which {owner} signs: compare its fingerprint by telephone first"
+        case ["federation", "parties", owner, "encryption_key"]:
             return (
-                f"the key that opens what is sent to {whose}; without one, every reader of the "
+                f"the key that opens what is sent to {owner}; without one, every reader of the "
                 "store can read it"
             )
-        case ["federation", "parties", whose, "role"]:
-            return f"{whose} joins" if before is None else f"{whose} is the {after} from now on"
-        case ["federation", "parties", whose, "label", *_]:
+        case ["federation", "parties", owner, "role"]:
+            return f"{owner} joins" if before is None else f"{owner} is the {after} from now on"
+        case ["federation", "parties", owner, "label", *_]:
             return "what the model learns to predict; labels stay where they are"
-        case ["federation", "parties", whose, "features", feature, *rest]:
-            mine = _charges(costs, feature) if whose == party else {}
-            return _of_a_feature(whose, feature, rest, before, after, receiver, mine, federation)
-        case ["federation", "parties", whose, *_] if after is None and len(steps) == 4:
-            return f"{whose} leaves, or stops declaring it"
+        case ["federation", "parties", owner, "features", feature, *rest]:
+            mine = _charges(costs, feature) if owner == party else {}
+            return _of_a_feature(owner, feature, rest, before, after, receiver, mine, federation)
+        case ["federation", "parties", owner, *_] if after is None and len(steps) == 4:
+            return f"{owner} leaves, or stops declaring it"
         case ["federation", "training", *_] if federation.learning == "horizontal":
-            return "decides which sums over the parties' rows leave, exactly"
+            return "decides which sums over the parties' rows are released, exactly"
         case ["federation", "training"]:
-            return "how the label holder trains, and by which rows a model is judged"
+            return "how the label holder trains, and which rows a model is judged by"
         case ["federation", "training", key, *_]:
-            return _INSIDE_VERTICAL.get(key, "how the label holder trains; what leaves is the same")
+            return _CHANGES_OF_TRAINING.get(
+                key, "how the label holder trains; the same data is released"
+            )
         case ["federation", "scoring", *_]:
             return (
-                "what leaves of every new row that is scored: `routed` tells on which side of "
-                "each threshold of the model it lies, exactly"
+                "what is released of every new row that is scored: `routed` discloses exactly on "
+                "which side of each threshold of the model it lies"
             )
         case _:
-            return "every party runs by it"
+            return "applies to every party"
 
 
 def _of_a_feature(
-    whose: str,
+    owner: str,
     feature: str,
     rest: list[str],
     before: Any,
@@ -265,22 +267,22 @@ def _of_a_feature(
     mine: Costs,
     federation: Federation,
 ) -> str:
-    protected = whose in federation.feature_holders
+    protected = owner in federation.feature_holders
     if not protected:
         sums = "sums over it leave" if federation.learning == "horizontal" else "it stays there"
-        return f"a column of {whose}: {sums}"
+        return f"a column of {owner}: {sums}"
     if not rest and after is None:
-        return f"{whose} stops releasing {feature}; its releases stay charged"
+        return f"{owner} stops releasing {feature}; its releases remain charged"
     if not rest and before is None:
         cost = f", at a loss of {_named(mine)}" if mine else ""
-        return f"{whose} releases every row's {feature}, randomised, to {receiver}{cost}"
+        return f"{owner} releases every row's {feature}, randomised, to {receiver}{cost}"
     if rest[:1] == ["uuid"]:
-        return "what leaves is the same: releases and budgets go by the raw column"
+        return "the same data is released: releases and budgets depend on the raw column"
     if rest[:2] == ["missing", "bit"]:
         bits = {charge: loss for charge, loss in mine.items() if charge != feature}
-        return f"whether a value of {feature} is missing{_draw(whose, bits)}"
+        return f"whether a value of {feature} is missing{_draw(owner, bits)}"
     own = {charge: loss for charge, loss in mine.items() if charge == feature}
-    return f"cells of {feature} become other values, or other noise{_draw(whose, own)}"
+    return f"cells of {feature} get other values or other noise{_draw(owner, own)}"
 
 
 def _charges(costs: Costs, feature: str) -> Costs:
@@ -290,7 +292,7 @@ def _charges(costs: Costs, feature: str) -> Costs:
 def _draw(party: str, costs: Costs) -> str:
     if not costs:
         return ""
-    return f"; {party} releases these columns once more, each at its full loss: {_named(costs)}"
+    return f"; {party} releases these columns again, each at its full loss: {_named(costs)}"
 
 
 def _named(costs: Costs) -> str:

@@ -1,4 +1,4 @@
-"""A party's policy: caps that a declaration fits, and a plan's compliance by public facts."""
+"""A party's policy: default caps, and checks of a plan against it, from public facts alone."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,40 +18,40 @@ from opboost_ops.mechanisms import UnaryEncoding
 from opboost_ops.mechanisms.randomised_response import BIT
 from opboost_ops.privacy.loss import LossCurve, category_loss, loss_curve
 
-#: How many releases of a feature fit into the budget of a policy that is written.
+#: Number of releases of a feature that the budget of a generated policy covers.
 RELEASES = 1
 
-#: How many months of a month's queries a policy that is written allows in all.
+#: Number of months of queries that a generated policy allows in total.
 MONTHS = 10
 
-#: Caps are written with four digits, rounded up.
+#: Caps are written with four decimal places, rounded up.
 _STEPS = 10_000
 
-#: What the label holder learns, by what a policy calls it.
+#: What the label holder learns, by the policy's keyword.
 _LEARNS = {"all": "whether all feature holders have them", "each": "which ones have them"}
 
 
 def limits(
     feature: Mapping[str, Any], domain: Mapping[str, int], edges: float = 0.0
 ) -> dict[str, Any]:
-    """The budget of a feature's rule at its declared mechanism's own loss.
+    """Return the default budget of a feature: the loss of one release by its declared mechanism.
 
-    It needs the domain and the mechanism alone, so it is known before bounds and categories are. A
-    loss that is infinite by structure gets no budget, for none would let it pass.
+    It depends only on the domain and the mechanism, so it is known before bounds and categories. An
+    infinite loss gets no budget, because no finite budget would cover it.
 
     Args:
         feature: Its entry in the federation file.
-        domain: The federation's, ``lower`` and ``upper``.
-        edges: What private edges of a number cost once, besides.
+        domain: Domain of the federation, ``lower`` and ``upper``.
+        edges: One-time loss of private edges, for a numeric feature.
 
     Returns:
-        ``budget`` where the loss is finite: the cost of one release, so that no release of another
-        map or channel fits in.
+        ``budget`` if the loss is finite: the loss of one release, so that a release with another
+        map or channel exceeds it.
     """
     try:
         parsed = Feature.model_validate(feature)
     except ValidationError:
-        return {}  # Anyone who reads the federation file is told where and why.
+        return {}  # Reading the federation file reports this error.
     curves = list(_curves(parsed, Domain(domain["lower"], domain["upper"])))
     losses = [curve.loss[-1] for curve in curves]
     finite = [loss for loss in losses if loss != "inf"]
@@ -62,10 +62,10 @@ def limits(
 
 
 def all_features_limit(budgets: Iterable[float | None]) -> float | None:
-    """The budget of all columns together: the sum of theirs; None where one has none.
+    """Return the budget of all columns together: the sum of theirs; None if one has none.
 
     Args:
-        budgets: Of the columns.
+        budgets: Budgets of the columns.
     """
     columns = list(budgets)
     finite = [Fraction(budget) for budget in columns if budget is not None]
@@ -75,9 +75,9 @@ def all_features_limit(budgets: Iterable[float | None]) -> float | None:
 
 
 def _curves(feature: Feature, domain: Domain) -> Iterator[LossCurve]:
-    """Of the feature's own values, and of its missing bit."""
+    """Yield the loss curves of the feature's values and of its missing bit."""
     if isinstance(feature.mechanism, UnaryEncoding):
-        # A changed category costs the same however many there are.
+        # The loss does not depend on the number of categories.
         yield category_loss(feature.mechanism, 2)
     elif feature.mechanism is not None:
         yield loss_curve(feature.mechanism, feature.domain_in(domain))
@@ -90,16 +90,15 @@ def _rounded_up(loss: float) -> float:
 
 
 def require_consent(policy: Policy, federation: Federation, party: str) -> None:
-    """Refuse a plan that asks for more than the party's policy allows.
+    """Reject a plan that exceeds the party's policy.
 
     Args:
-        policy: The party's own.
-        federation: The plan's.
-        party: The party; of one that releases no column, only its encryption and its own columns
-            are asked for.
+        policy: The party's policy.
+        federation: The federation of the plan.
+        party: The party. If it releases no column, only its encryption and columns are checked.
 
     Raises:
-        PolicyError: Naming every rule that the plan breaks.
+        PolicyError: The plan breaks the listed rules.
     """
     refused = [
         *_readable_by_all(policy, federation, party),
@@ -110,7 +109,7 @@ def require_consent(policy: Policy, federation: Federation, party: str) -> None:
         refused += _release_faults(policy, federation, party)
     if refused:
         raise PolicyError(
-            f"The policy of {party} refuses this run: {'; '.join(refused)}.",
+            f"The policy of {party} rejects this run: {'; '.join(refused)}.",
             "Its owner may change policy.yaml, or the federation its file.",
         )
 
@@ -118,32 +117,32 @@ def require_consent(policy: Policy, federation: Federation, party: str) -> None:
 def _release_faults(policy: Policy, federation: Federation, party: str) -> Iterator[str]:
     receiver = federation.label_holder
     if receiver not in policy.receivers:
-        yield f"receivers: {receiver} is not among them"
+        yield f"receivers: {receiver} is not listed"
     elif policy.receivers[receiver].signing_key != federation.parties[receiver].signing_key:
-        yield f"receivers.{receiver}: the plan gives another signing key"
+        yield f"receivers.{receiver}: the plan has a different signing key"
     for mode in federation.scoring.modes:
         if mode not in policy.scoring:
-            yield f"scoring: {mode} is not among them"
+            yield f"scoring: {mode} is not listed"
     for name, feature in federation.parties[party].features.items():
         rule = policy.features.get(name)
         if rule is None:
-            yield f"features: {name} is not among those that may go"
+            yield f"features: {name} is not listed for release"
             continue
         if feature.mechanism is None or feature.mechanism.name not in rule.mechanisms:
             declared = feature.mechanism.name if feature.mechanism else "none"
-            yield f"features.{name}.mechanisms: {declared} is not among them"
+            yield f"features.{name}.mechanisms: {declared} is not listed"
         bit = feature.missing_bit
         if bit is not None and bit.name not in rule.mechanisms:
-            yield f"features.{name}.mechanisms: {bit.name} is not among them"
+            yield f"features.{name}.mechanisms: {bit.name} is not listed"
         if "routed" in federation.scoring.modes and rule.routed is None:
             yield (
-                f"features.{name}.routed: routed answers tell its exact value, and neither `once` "
-                "nor `every_run` is written there"
+                f"features.{name}.routed: routed answers disclose its exact value; set `once` or "
+                "`every_run` to allow them"
             )
 
 
 def _readable_by_all(policy: Policy, federation: Federation, party: str) -> Iterator[str]:
-    """Without the receiver's key anyone who reads the store reads all that is sent to it."""
+    """Yield receivers without a key: everyone who reads the store could read what they receive."""
     holder = federation.parties[party].role == "feature_holder"
     sent_to = {federation.label_holder} if holder else set(federation.parties) - {party}
     for receiver, of in federation.parties.items():
@@ -152,19 +151,19 @@ def _readable_by_all(policy: Policy, federation: Federation, party: str) -> Iter
 
 
 def require_own_columns(policy: Policy, federation: Federation, party: str) -> None:
-    """Refuse a declaration by which two features are one column of the party's table.
+    """Reject a declaration in which two features are the same column of the party's table.
 
     Args:
-        policy: The party's own.
-        federation: As declared.
+        policy: The party's policy.
+        federation: The declared federation.
         party: The party.
 
     Raises:
-        PolicyError: Naming them.
+        PolicyError: Two features share a column.
     """
     if refused := list(_other_columns(policy, federation, party)):
         raise PolicyError(
-            f"The columns of {party} are not apart: {'; '.join(refused)}.",
+            f"Features of {party} share a column: {'; '.join(refused)}.",
             "Nothing was drawn. Correct the federation file, or `column` in policy.yaml.",
         )
 
@@ -174,22 +173,22 @@ def _other_columns(policy: Policy, federation: Federation, party: str) -> Iterat
     raw = {name: policy.raw_column(name, identity) for name in (identity, *features)}
     for first, other in combinations(sorted(raw), 2):
         if raw[first] == raw[other]:
-            yield f"{first} and {other} are one column of the party's table"
+            yield f"{first} and {other} are the same column of the party's table"
 
 
 def require_splits_allowed(
     policy: Policy, federation: Federation, party: str, request: Mapping[str, Sequence[float]]
 ) -> None:
-    """Refuse a request for columns that the party has not released, or for too many splits.
+    """Reject a request for columns that the party has not released, or for too many splits.
 
     Args:
-        policy: The party's own.
-        federation: The plan's.
+        policy: The party's policy.
+        federation: The federation of the plan.
         party: The party.
-        request: Ranks or thresholds asked for, by column.
+        request: Requested ranks or thresholds, by column.
 
     Raises:
-        PolicyError: Naming every rule that the request breaks.
+        PolicyError: The request breaks the listed rules.
     """
     refused: list[str] = []
     columns = {column.name: column for column in columns_of(federation, party)}
@@ -200,30 +199,30 @@ def require_splits_allowed(
             continue
         most = column.domain.size - 1
         if len(ranks) > most:
-            refused.append(f"{name} has {most} splits, and the request names {len(ranks)}")
+            refused.append(f"{name} has {most} splits, but the request names {len(ranks)}")
     if refused:
         raise PolicyError(
-            f"The policy of {party} refuses the request: {'; '.join(refused)}.",
+            f"The policy of {party} rejects the request: {'; '.join(refused)}.",
             "Nothing was answered. Its owner may change policy.yaml.",
         )
 
 
 def _alignment_faults(policy: Policy, federation: Federation, party: str) -> Iterator[str]:
-    """A feature holder's rules for its whole table, independent of the queries."""
+    """Yield broken rules for a feature holder's whole table, independent of the queries."""
     rules = policy.alignment
     if federation.parties[party].role != "feature_holder":
         return
     if not rules.seal_everybody:
         yield (
-            "alignment.seal_everybody: sealed rows of all people of the table leave, all of them "
-            "are charged, and `true` is not written there"
+            "alignment.seal_everybody: sealed rows of everyone in the table are released and "
+            "charged; set `true` to allow it"
         )
     if rules.max_new_queries is None:
-        yield "alignment.max_new_queries: the most people queried in a month is missing"
+        yield "alignment.max_new_queries: set the maximum number of people queried per month"
     learns = "all" if federation.has_shares else "each"
     if len(federation.feature_holders) > 1 and learns not in rules.members:
         yield (
-            f"alignment.members: `{learns}` is not among them, and with overlap: "
+            f"alignment.members: `{learns}` is not listed, and with overlap: "
             f"{federation.alignment.overlap} the label holder learns of each person queried "
             f"{_LEARNS[learns]}"
         )
@@ -232,20 +231,20 @@ def _alignment_faults(policy: Policy, federation: Federation, party: str) -> Ite
 def require_queries_allowed(
     policy: Policy, party: str, receiver: str, month: str, people: int, total: int
 ) -> None:
-    """Refuse a query of more people than the policy allows.
+    """Reject a query of more people than the policy allows.
 
     Args:
-        policy: The party's own.
+        policy: The party's policy.
         party: The party.
-        receiver: Who asks.
-        month: The run's.
-        people: About how many different people it has queried in that month, with this run.
-        total: About how many in all months.
+        receiver: The querying party.
+        month: Month of the run.
+        people: Approximate number of distinct people queried in that month, including this run.
+        total: Approximate number over all months.
 
     Raises:
-        PolicyError: Naming every rule that is broken.
+        PolicyError: The query breaks the listed rules.
     """
-    # How many are new, and the caps, are between the two parties alone: this text goes further.
+    # The counts and caps are known only to the two parties, but this message reaches others.
     rules, refused = policy.alignment, []
     if rules.max_new_queries is not None and people > rules.max_new_queries:
         refused.append(
@@ -257,7 +256,7 @@ def require_queries_allowed(
         )
     if refused:
         raise PolicyError(
-            f"The policy of {party} refuses to answer who of {receiver}'s people it has: "
+            f"The policy of {party} refuses to answer which of {receiver}'s people it has: "
             f"{'; '.join(refused)}.",
             "Nothing was answered. Its owner may change policy.yaml.",
         )

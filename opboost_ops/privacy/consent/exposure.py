@@ -1,7 +1,7 @@
-"""Exposure of one person by a release, in plain words: the same ones wherever people read them.
+"""Describes a person's exposure by a release, in the same words everywhere.
 
 The consent sheet, the audit log's entry of an agreement, the ledger's page, the statement and the
-model card take the sentence from here.
+model card use these sentences.
 """
 
 from opboost_ops.config.columns import Column, columns_of, missing_name
@@ -12,7 +12,7 @@ from opboost_ops.privacy.consent.guessing import Guess, Law
 from opboost_ops.privacy.edge_charges import edges_costs
 from opboost_ops.privacy.loss import column_losses
 
-#: What the values of a released column are called, by its declared type; others are ranges.
+#: Display name of a released column's values, by its declared type; the default is ranges.
 _KINDS = {
     "nominal": "categories",
     "ordinal": "categories",
@@ -20,14 +20,14 @@ _KINDS = {
 
 
 def exposure_words(federation: Federation, party: str) -> str:
-    """Words for the label holder's best guess in the party's most exposed column.
+    """Describe the label holder's best guess in the party's most exposed column.
 
     Args:
-        federation: As declared.
+        federation: The declared federation.
         party: A feature holder.
 
     Returns:
-        Empty where nothing is released.
+        Empty if nothing is released.
     """
     guesses = {name: guess for name, (_, guess) in guesses_of(federation, party).items()}
     if not guesses:
@@ -38,13 +38,13 @@ def exposure_words(federation: Federation, party: str) -> str:
 
 
 def guesses_of(federation: Federation, party: str) -> dict[str, tuple[Law, Guess]]:
-    """By feature, the law of a release and what can be guessed, with the missing bit.
+    """Return, by feature, the law of a release and the best guess, including the missing bit.
 
     Odds count the loss of private edges, too.
 
     Args:
-        federation: As declared.
-        party: Of one that releases nothing, there is nothing to guess.
+        federation: The declared federation.
+        party: The party; the result is empty if it releases nothing.
     """
     if party not in federation.feature_holders:
         return {}
@@ -61,13 +61,13 @@ def guesses_of(federation: Federation, party: str) -> dict[str, tuple[Law, Guess
 
 
 def guess_words(column: str, kind: str, guess: Guess, receiver: str) -> str:
-    """Words for a guess of one value from a release of the most exposed column.
+    """Describe a guess of one value from a release of the most exposed column.
 
     Args:
-        column: What is charged.
+        column: Name of the column.
         kind: Its declared type.
-        guess: What the receiver can guess of it.
-        receiver: Who receives it.
+        guess: The receiver's best guess.
+        receiver: The receiver.
     """
     return (
         f"Most exposed is {column}: the best attack of {receiver} guesses which of "
@@ -78,10 +78,10 @@ def guess_words(column: str, kind: str, guess: Guess, receiver: str) -> str:
 
 
 def worst_words(guess: Guess) -> str:
-    """The best guess where a person is known to have one of two, or of three, values.
+    """Describe the best guess if a person is known to have one of two, or three, values.
 
     Args:
-        guess: What the receiver can guess of it.
+        guess: The receiver's best guess.
     """
     three = (
         ""
@@ -95,11 +95,11 @@ def worst_words(guess: Guess) -> str:
 
 
 def values_words(guess: Guess, kind: str) -> str:
-    """How many values of a column there are to choose from, and what they are called.
+    """Describe the number of a column's possible values.
 
     Args:
-        guess: What the receiver can guess of it.
-        kind: Its declared type.
+        guess: The receiver's best guess.
+        kind: Declared type of the column.
     """
     called = _KINDS.get(kind, "ranges")
     missing = ", one of which is that it is missing," if guess.missing else ""
@@ -107,7 +107,7 @@ def values_words(guess: Guess, kind: str) -> str:
 
 
 def share_words(value: float) -> str:
-    """A share in per cent."""
+    """Format a share in per cent."""
     percent = 100 * value
     if 0 < percent < 0.01:
         return "less than 0.01 %"
@@ -115,7 +115,7 @@ def share_words(value: float) -> str:
 
 
 def odds_words(odds: float) -> str:
-    """Odds, without their ``to 1``."""
+    """Format odds, without ``to 1``."""
     if odds == float("inf"):
         return "∞"
     return "more than 1,000,000" if odds > 1e6 else f"{odds:,.0f}" if odds >= 10 else f"{odds:.3g}"
@@ -131,7 +131,7 @@ def _odds_sentence(guess: Guess) -> str:
 
 
 def _law(group: list[Column]) -> Law:
-    """The law of a feature: of its value or all its categories, with its missing bit."""
+    """Return the law of a feature's value, or of all its categories, with its missing bit."""
     missing = next((c for c in group if c.charge == missing_name(c.feature)), None)
     values = [column for column in group if column != missing]
     bit = None if missing is None else missing.mechanism.channel(BIT)

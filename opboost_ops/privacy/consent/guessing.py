@@ -1,30 +1,30 @@
-"""How much better a receiver can guess after a release, computed from the exact channel.
+"""How much better a receiver can guess values after a release, computed from the exact channel.
 
-The attacker is the best there is: it knows the mechanism and the prior, and decides by Bayes' rule.
-Its success is exact, without sampling:
+The attacker is optimal: it knows the mechanism and the prior, and decides by Bayes' rule. Its
+success is exact, without sampling:
 
     before  max over x of prior(x)
     after   sum over y of max over x of prior(x) Pr[y | x]
 
-A nominal feature is released as one bit for each category. Given the bits y, the likelihood of
-category c is Q(y) r(y_c), where Q(y) is the probability of y were all bits clear, r(1) = p / q and
+A nominal feature is released as one bit per category. Given the bits y, the likelihood of category
+c is Q(y) r(y_c), where Q(y) is the probability of y if all bits were clear, r(1) = p / q and
 r(0) = (1 - p) / (1 - q), with p = Pr[1 | set] and q = Pr[1 | clear]. So ``after`` is the
 expectation under Q of the maximum of independent numbers prior(c) r(y_c), each of two values.
 
-A feature with a missing bit has one value more: missing. Its response is that of the fill, which
-counts as the lowest value, where a response tells most; value and bit are guessed together.
+A feature with a missing bit has one more value: missing. Its response is that of the fill, which
+counts as the lowest value, where a response discloses most. Value and bit are guessed together.
 
-The prior is uniform, unless another one is given; columns count as independent. Beside it stand
-the worst priors over any two and any three values, from the channel's integer counts.
+The prior is uniform by default; columns count as independent. In addition, the worst priors over
+any two and any three values are evaluated, from the channel's integer counts.
 
-A guess gains after - before. As long as one value stays the likeliest, `before` is linear in the
-prior and `after` is convex, so the gain is greatest at a corner of these priors: an even one over
-some of the values. The worst prior over any two values is thus an even one over two, and over any
-three an even one over three or two. Under it `after` is, over k values, the sum over y of the
-largest Pr[y | x], divided by k.
+The gain of a guess is after - before. As long as one value remains the most probable, `before` is
+linear in the prior and `after` is convex, so the gain is greatest at a corner of these priors: a
+uniform prior over some of the values. So the worst prior over any two values is uniform over two,
+and that over any three values is uniform over three or two. Then `after` is, over k values, the sum
+over y of the largest Pr[y | x], divided by k.
 
-Of three values a, b, c this sum is at most 1 + TV(a, b) + TV(b, c), whichever of them is in the
-middle; by that bound few triples of a large domain are looked at.
+For three values a, b, c this sum is at most 1 + TV(a, b) + TV(b, c), for any choice of the middle
+value b. This bound prunes most triples of a large domain.
 """
 
 import math
@@ -39,17 +39,17 @@ import numpy as np
 
 from opboost_ops.mechanisms.channel import TOTAL, Channel
 
-#: From this success on a release protects little.
+#: From this success rate on, a release protects little.
 LITTLE = 0.5
 
-#: Records of others among which a known one is looked for, and known ones that are looked for.
+#: Number of other records in the linking simulation, and of known records to look for.
 OTHERS, KNOWN = 999, 1_000
 
-#: Differences of less are rounding.
+#: Smaller differences are rounding errors.
 _ROUNDING = 1e-12
 
-#: Values of a large domain between which planning compares.
-_MOST = 256
+#: Maximum number of a large domain's values that planning compares.
+_MAX_COMPARED = 256
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,14 @@ class Guess:
     """A receiver's guess of one value.
 
     Attributes:
-        values: How many values there are to choose from.
+        values: Number of possible values.
         before: Success of the best guess without the release.
         after: Success of the best guess with it.
-        odds: By which factor the release changes the odds of any two values at most.
-        of_two: Success of the best guess between two values, equally likely, where it is best: no
-            other prior over two values gains more.
-        of_three: The same of three values; None where there are only two.
-        missing: Whether one of the values is that it is missing.
+        odds: Maximum factor by which the release changes the odds of any two values.
+        of_two: Success of the best guess between the worst two values, equally likely; no other
+            prior over two values has a larger gain.
+        of_three: The same for three values; None if there are only two.
+        missing: Whether one of the values is "missing".
     """
 
     values: int
@@ -77,26 +77,26 @@ class Guess:
 
     @property
     def gain(self) -> float:
-        """The factor by which the release raises the odds of a right guess."""
+        """Factor by which the release increases the odds of a correct guess."""
         if self.after >= 1:
             return math.inf
         return self.after / (1 - self.after) * (1 - self.before) / self.before
 
     @property
     def protects_little(self) -> bool:
-        """True if most values are guessed, and the release at least doubles the odds of that."""
+        """True if most values are guessed, and the release at least doubles the odds of it."""
         return self.after >= LITTLE and self.gain >= 2
 
 
 @dataclass(frozen=True)
 class Law:
-    """The law of one released feature.
+    """The probability law of one released feature.
 
     Attributes:
-        channel: Of a value, inputs x outputs; of a nominal feature that of each of its bits.
-        categories: How many categories a nominal feature has; None of all others.
-        prior: Probabilities of the values, shape (values,); uniform when absent.
-        missing: Of its missing bit; None without one.
+        channel: Channel of a value, inputs x outputs; for a nominal feature, that of each bit.
+        categories: Number of categories of a nominal feature; None for other features.
+        prior: Probabilities of the values, shape (values,); uniform by default.
+        missing: Channel of its missing bit; None without one.
     """
 
     channel: Channel
@@ -106,7 +106,7 @@ class Law:
 
     @property
     def weights(self) -> np.ndarray:
-        """The prior, float64, shape (values,); missing is the last value."""
+        """The prior, float64, shape (values,); "missing" is the last value."""
         count = (self.categories or len(self.channel.inputs)) + (self.missing is not None)
         if self.prior is None:
             return np.full(count, 1 / count)
@@ -114,10 +114,10 @@ class Law:
         return np.asarray(prior / prior.sum())
 
     def guess(self, loss: float) -> Guess:
-        """A receiver's best guess.
+        """Return a receiver's best guess.
 
         Args:
-            loss: loss(R - L) of the release, with the missing bit and private edges.
+            loss: loss(R - L) of the release, including missing bit and private edges.
         """
         prior, law = self.weights, self.channel.probabilities()
         places, bits = self._states()
@@ -128,7 +128,7 @@ class Law:
             if self.categories is None:
                 after += float((law * best[:, None]).max(axis=0).sum())
             else:
-                after += _of_bits(law, best)
+                after += _expected_maximum(law, best)
         odds = math.exp(loss) if loss < 700 else math.inf
         return Guess(
             len(prior),
@@ -140,7 +140,7 @@ class Law:
         )
 
     def exposures(self) -> np.ndarray:
-        """How much a release tells of each value, in nats; 0 of categories, which are alike."""
+        """Return the information of a release about each value, in nats; 0 for categories."""
         if self.categories is not None:
             return np.zeros(len(self.weights))
         law = self._joint()
@@ -149,42 +149,42 @@ class Law:
             return np.asarray(np.where(law > 0, law * ratios, 0).sum(axis=1))
 
     def scores(self, values: np.ndarray, others: int, random: Any) -> np.ndarray:
-        """Log-likelihood ratios of releases for known values, by drawing the releases.
+        """Simulate releases, and return log-likelihood ratios of them for known values.
 
         Args:
             values: The known values, integers from 0.
-            others: How many releases of others there are.
-            random: A numpy generator; nothing that it draws is released.
+            others: Number of other people's releases.
+            random: A numpy generator; its numbers are never released.
 
         Returns:
-            ln(Pr[y | x] / Pr[y]), shape (known, 1 + others): of the value's own release, and of
-            the others'.
+            ln(Pr[y | x] / Pr[y]), shape (known, 1 + others): for the value's own release, and for
+            those of others.
         """
         prior, count = self.weights, len(values)
-        drawn = np.concatenate([values, random.choice(len(prior), size=others, p=prior)])
+        all_values = np.concatenate([values, random.choice(len(prior), size=others, p=prior)])
         if self.categories is None:
             law = self._joint()
             cumulated = law.cumsum(axis=1)
-            at = random.random(len(drawn)) * cumulated[drawn, -1]
-            outputs = (cumulated[drawn] < at[:, None]).sum(axis=1)
+            at = random.random(len(all_values)) * cumulated[all_values, -1]
+            outputs = (cumulated[all_values] < at[:, None]).sum(axis=1)
             with np.errstate(divide="ignore"):
                 ratios = np.log(law / (prior @ law))
             own = ratios[values, outputs[:count]]
-            # A row for each value, then one for each known: far fewer look-ups.
+            # Gathers one row per value, then one per known value: far fewer look-ups.
             return np.column_stack([own, ratios[:, outputs[count:]][values]])
         law, (places, chances) = self.channel.probabilities(), self._states()
-        set_ = np.full((len(drawn), self.categories), law[0, 1])
-        set_[np.arange(len(drawn)), places[drawn]] = law[1, 1]
+        set_ = np.full((len(all_values), self.categories), law[0, 1])
+        set_[np.arange(len(all_values)), places[all_values]] = law[1, 1]
         bits = random.random(set_.shape) < set_
         ratio = np.where(bits, law[1, 1] / law[0, 1], law[1, 0] / law[0, 0])[:, places]
-        absent = random.random(len(drawn)) < chances[-1, drawn]
+        absent = random.random(len(all_values)) < chances[-1, all_values]
         ratio = ratio * chances[np.where(absent, -1, 0)]
         logs = np.log(ratio / (ratio @ prior)[:, None])
         own = logs[np.arange(count), values]
         return np.column_stack([own, logs[count:, values].T])
 
     def _states(self) -> tuple[np.ndarray, np.ndarray]:
-        """Which value each one is released as, and Pr[missing bit | it], shape (bits, values)."""
+        """Return the value that each one is released as, and Pr[missing bit | it]."""
         count = len(self.weights)
         if self.missing is None:
             return np.arange(count), np.ones((1, count))
@@ -194,10 +194,10 @@ class Law:
         return np.append(np.arange(count - 1), 0), chances
 
     def counts(self) -> tuple[list[list[int]], int]:
-        """Rows of the joint law of response and missing bit in integers, and the sum of each.
+        """Return integer rows of the joint law of response and missing bit, and their sum.
 
-        Of a nominal feature up to four categories stand for all, which are alike: bits of others
-        say nothing about which of these it is.
+        For a nominal feature, up to four categories represent all: categories are interchangeable,
+        and bits of others do not distinguish these.
         """
         total, rows = TOTAL, [list(row) for row in self.channel.counts]
         if self.categories is not None:
@@ -218,10 +218,11 @@ class Law:
         present, absent = self.missing.counts
         # A missing value is released as the fill, which counts as the lowest value.
         bits = [(row, present) for row in rows] + [(rows[0], absent)]
-        return [[count * bit for count in row for bit in of] for row, of in bits], total * TOTAL
+        joint = [[count * bit for count in row for bit in missing] for row, missing in bits]
+        return joint, total * TOTAL
 
     def _joint(self) -> np.ndarray:
-        """Pr[response, missing bit | value], shape (values, bits x outputs)."""
+        """Return Pr[response, missing bit | value], shape (values, bits x outputs)."""
         places, chances = self._states()
         law = self.channel.probabilities()[places]
         return np.concatenate([law * bit[:, None] for bit in chances], axis=1)
@@ -229,7 +230,7 @@ class Law:
 
 @lru_cache(maxsize=64)
 def _among_few(law: Law) -> tuple[float, float | None]:
-    """Success of the best guess among two values, and among three, under the worst priors."""
+    """Return the best guess's success among two and three values, under the worst priors."""
     rows, total = law.counts()
     pair, *triples = worst_values(np.array(rows, dtype=np.float64) / total)
     three = [even_success([rows[at] for at in triple], total) for triple in triples]
@@ -241,13 +242,13 @@ class RecordGuess:
     """A receiver's guess of a whole record.
 
     Attributes:
-        before, after: Success of the best guess of all its values together.
-        right_before, right_after: How many of its columns are guessed right, expected.
-        first: How often a record that is known is linked to its own release before all others'.
-        first_error: Standard error of that simulation.
-        first_exposed: How often, of the 1 % of records of which releases tell most.
-        nearest: How often it is among the nearest 1 %.
-        among: How many releases it is looked for in.
+        before, after: Success of guessing all its values.
+        right_before, right_after: Expected number of columns guessed correctly.
+        first: How often a known record's own release is the best match.
+        first_error: Standard error of that simulated frequency.
+        first_exposed: The same frequency for the most exposed 1 % of records.
+        nearest: How often its own release is among the best 1 % of matches.
+        among: Number of releases searched.
     """
 
     before: float
@@ -262,20 +263,20 @@ class RecordGuess:
 
 
 def guess_record(laws: Sequence[Law], guesses: Sequence[Guess]) -> RecordGuess:
-    """A receiver's guess of a whole record, whose columns count as independent.
+    """Return a receiver's guess of a whole record, whose columns count as independent.
 
-    Linking is simulated, with 1,000 known records among 1,000 releases; all else is exact.
+    Linking is simulated with 1,000 known records among 1,000 releases; all other figures are exact.
 
     Args:
-        laws: Of all columns.
-        guesses: What can be guessed of each of them.
+        laws: Laws of all columns.
+        guesses: The best guess of each column.
     """
-    random = np.random.default_rng(0)  # noqa: TID251  A simulation; nothing of it is released.
+    random = np.random.default_rng(0)  # noqa: TID251  A simulation; nothing is released.
     records = [random.choice(len(law.weights), size=100 * KNOWN, p=law.weights) for law in laws]
-    exposures = sum(law.exposures()[of] for law, of in zip(laws, records, strict=True))
+    exposures = sum(law.exposures()[values] for law, values in zip(laws, records, strict=True))
     most = np.argsort(-np.asarray(exposures), kind="stable")[:KNOWN]
-    first, nearest = _linked(laws, [of[:KNOWN] for of in records], random)
-    exposed, _ = _linked(laws, [of[most] for of in records], random)
+    first, nearest = _linked(laws, [values[:KNOWN] for values in records], random)
+    exposed, _ = _linked(laws, [values[most] for values in records], random)
     return RecordGuess(
         math.prod(guess.before for guess in guesses),
         math.prod(guess.after for guess in guesses),
@@ -292,19 +293,19 @@ def guess_record(laws: Sequence[Law], guesses: Sequence[Guess]) -> RecordGuess:
 def _linked(
     laws: Sequence[Law], records: Sequence[np.ndarray], random: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Chances that known records are nearest to their own release, and among the nearest 1 %."""
+    """Return the chances that a record's own release is the best match, and in the best 1 %."""
     scores = np.zeros((KNOWN, 1 + OTHERS))
     for law, values in zip(laws, records, strict=True):
         scores += law.scores(values, OTHERS, random)
     greater = (scores[:, 1:] > scores[:, :1]).sum(axis=1)
-    # Equal ones are in no order: its place among them is drawn.
+    # Ties have no order, so each place among them is equally likely.
     equal = (scores[:, 1:] == scores[:, :1]).sum(axis=1)
     places = np.clip(((1 + OTHERS) / 100 - greater) / (1 + equal), 0, 1)
     return np.where(greater == 0, 1 / (1 + equal), 0), places
 
 
-def _of_bits(law: np.ndarray, prior: np.ndarray) -> float:
-    """E[max over c of prior(c) r(y_c)] with all bits drawn as clear ones are."""
+def _expected_maximum(law: np.ndarray, prior: np.ndarray) -> float:
+    """Return E[max over c of prior(c) r(y_c)], with all bits drawn as if clear."""
     set_, clear = prior * law[1, 1] / law[0, 1], prior * law[1, 0] / law[0, 0]
     chance = float(law[0, 1])
     total, below = 0.0, 0.0
@@ -316,7 +317,7 @@ def _of_bits(law: np.ndarray, prior: np.ndarray) -> float:
 
 
 def worst_values(law: np.ndarray) -> tuple[tuple[int, ...], ...]:
-    """The two values, and the three, among which a guess is best; none of more than there are.
+    """Return the two values, and the three if there are three, for which a guess succeeds most.
 
     Args:
         law: Pr[y | x], shape (values, outputs), of at least two values.
@@ -336,27 +337,27 @@ def worst_values(law: np.ndarray) -> tuple[tuple[int, ...], ...]:
 
 
 def of_two(law: np.ndarray) -> float:
-    """Success of the best guess between two values; of a large domain, between `_MOST` of them.
+    """Return the success of the best guess between two values, out of at most `_MAX_COMPARED`.
 
     Args:
         law: Pr[y | x], shape (values, outputs), of at least two values.
     """
-    some = np.linspace(0, len(law) - 1, min(len(law), _MOST)).round().astype(int)
-    return float(_distances(law[some]).max() + 1) / 2
+    compared = np.linspace(0, len(law) - 1, min(len(law), _MAX_COMPARED)).round().astype(int)
+    return float(_distances(law[compared]).max() + 1) / 2
 
 
 def even_success(counts: Sequence[Sequence[int]], total: int) -> float:
-    """Success of the best guess under the even prior over some values.
+    """Return the success of the best guess under the uniform prior over some values.
 
     Args:
-        counts: Of each of the values, its row of the channel.
-        total: The sum of each row.
+        counts: The channel's row of each value.
+        total: Sum of each row.
     """
     return float(Fraction(sum(map(max, zip(*counts, strict=True))), total * len(counts)))
 
 
 def _distances(law: np.ndarray) -> np.ndarray:
-    """Total variation between values, shape (values, values)."""
+    """Return the total variation distances between values, shape (values, values)."""
     distances = np.zeros((len(law), len(law)))
     for first, row in enumerate(law[:-1]):
         apart = np.maximum(row, law[first + 1 :]).sum(axis=1) - 1
@@ -365,7 +366,7 @@ def _distances(law: np.ndarray) -> np.ndarray:
 
 
 def _with_third(law: np.ndarray, first: int, second: int) -> tuple[float, tuple[int, int, int]]:
-    """The best third value for a pair, and the triple's sum of largest probabilities."""
+    """Return the best third value for a pair, and the triple's sum of largest probabilities."""
     sums = np.maximum(np.maximum(law[first], law[second]), law).sum(axis=1)
     sums[[first, second]] = 0
     third = int(sums.argmax())
@@ -373,10 +374,10 @@ def _with_third(law: np.ndarray, first: int, second: int) -> tuple[float, tuple[
 
 
 def _promising(distances: np.ndarray, best: float) -> list[tuple[float, int, int]]:
-    """Pairs that are the farthest ones of a triple whose bound is above, with it, falling."""
+    """Return the farthest pairs of triples whose bound exceeds ``best``, by descending bound."""
     pairs = []
     for first, row in enumerate(distances):
-        # Two of three distances add up to more than best - 1, so the largest is above its half.
+        # Two of the three distances sum to more than best - 1, so the largest exceeds half of it.
         seconds = first + np.flatnonzero(row[first:] > (best - 1) / 2)
         rows, apart = distances[seconds], row[seconds][:, None]
         sums = np.where((rows <= apart) & (row <= apart), row + rows, 0)

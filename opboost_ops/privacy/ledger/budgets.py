@@ -1,11 +1,11 @@
-"""A party's budgets: one for each raw column, one for all of them, and one for models.
+"""A party's budgets: one per raw column, one for all columns, and one for models.
 
-Models, and metrics with noise, share one Renyi curve: each has its own, and one with epsilon alone
-has that of `renyi.pure`. The curve is turned into (epsilon, delta) once. Beside it stands the pure
-sum, which is what basic composition gives: epsilons and deltas added up.
+Models and noisy metrics share one Renyi curve, to which each adds its own; a model with pure
+epsilon adds the curve of `renyi.pure`. The sum is converted to (epsilon, delta) once. For
+comparison, basic composition adds up epsilons and deltas.
 
-Budgets count rows that are replaced, because row counts are public; rows that are added or removed
-cost less.
+Budgets use the neighbouring relation "replace a row", because row counts are public; adding or
+removing a row costs less.
 """
 
 import math
@@ -23,18 +23,18 @@ from opboost_ops.privacy.ledger.entries import LedgerEntry
 from opboost_ops.privacy.ledger.renyi import RenyiCurve
 from opboost_ops.privacy.release_records import Release
 
-#: More models than this are as good as unlimited: a century of nights.
-_MANY = 36_500
+#: More models than this count as unlimited: one per night for a century.
+_UNLIMITED = 36_500
 
-#: The curve of no release.
-_NOTHING = (0.0,) * len(renyi.ORDERS)
+#: The curve without any release.
+_ZERO_CURVE = (0.0,) * len(renyi.ORDERS)
 
 
 def budget_of(policy: Policy, column: str) -> float | None:
-    """The budget of a raw column: the least of its features'; None where there is none.
+    """Return the budget of a raw column: the minimum over its features; None if there is none.
 
     Args:
-        policy: The party's.
+        policy: The party's policy.
         column: Name of the raw column.
     """
     budgets = [
@@ -46,24 +46,24 @@ def budget_of(policy: Policy, column: str) -> float | None:
 
 
 class Budget:
-    """A party's budgets as a rule for new releases and new models.
+    """A party's budgets, as a check of new releases and new models.
 
     Args:
-        policy: The party's.
+        policy: The party's policy.
     """
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
 
     def __call__(self, spent: Mapping[str, Loss], new: Sequence[Release]) -> None:
-        """Refuse releases that exceed a budget.
+        """Reject releases that exceed a budget.
 
         Args:
-            spent: What each raw column has cost.
-            new: The releases that would open.
+            spent: Loss spent by each raw column.
+            new: The releases to open.
 
         Raises:
-            BudgetError: Naming every budget that would be exceeded, from public facts alone.
+            BudgetError: The listed budgets would be exceeded; from public facts alone.
         """
         after = dict(spent)
         for release in new:
@@ -82,14 +82,14 @@ class Budget:
         self._refuse(over)
 
     def models(self, before: Sequence[LedgerEntry], new: Sequence[LedgerEntry]) -> None:
-        """Refuse models that exceed the budget of models.
+        """Reject models that exceed the model budget.
 
         Args:
-            before: The entries of all models.
-            new: The entries that would be added.
+            before: Entries of all earlier models.
+            new: Entries to add.
 
         Raises:
-            BudgetError: Naming the budget.
+            BudgetError: The budget would be exceeded.
         """
         budget = self._policy.model_budget
         if budget is None:
@@ -99,8 +99,8 @@ class Budget:
         if account.replaced > Fraction(budget.epsilon):
             self._refuse(
                 [
-                    f"model_budget.epsilon{at} is {budget.epsilon:g}, and all models would cost "
-                    f"a replaced row {float(account.replaced):.4f}"
+                    f"model_budget.epsilon{at} is {budget.epsilon:g}, and all models together "
+                    f"would cost {float(account.replaced):.4f} for a replaced row"
                 ]
             )
 
@@ -111,7 +111,7 @@ class Budget:
                 f"{'; '.join(over)}.",
                 "Its owner may raise the budget in policy.yaml, or release less.",
                 public=f"This release would exceed a privacy budget of {self._policy.party}. "
-                "Its own people find the figures by `opboost audit show SITE`.",
+                "The party can see the figures with `opboost audit show SITE`.",
             )
 
 
@@ -126,15 +126,15 @@ def _excesses(name: str, budget: float | None, after: Loss, needs: Loss) -> list
 
 @dataclass(frozen=True)
 class ModelCharge:
-    """A differentially private model that was drawn.
+    """The charge of a differentially private model.
 
     Attributes:
-        epsilon: What it costs a row that is added or removed.
-        name: Of the draw; another draw is another release.
-        rows: How many rows it was trained on, or evaluated on.
+        epsilon: Its epsilon for adding or removing a row.
+        name: ID of the draw; another draw is another release.
+        rows: Number of rows for training or evaluation.
         what: The trees, or metrics with noise.
-        curve: Of a model that has (epsilon, delta); epsilon is then the curve's at its delta.
-        replaced: The curve of a row that is replaced.
+        curve: Renyi curve of an (epsilon, delta) model; epsilon is then that of the curve.
+        replaced: Renyi curve for replacing a row.
     """
 
     epsilon: float
@@ -147,16 +147,16 @@ class ModelCharge:
 
 @dataclass(frozen=True)
 class ModelAccount:
-    """The cost of models for a row that is added or removed, and for one that is replaced.
+    """The cost of models for adding or removing a row, and for replacing one.
 
     Attributes:
-        trainings: How many models were trained, champions or not.
-        sum_epsilon: All epsilons, added up.
-        sum_delta: All deltas, added up; 0 where all have epsilon alone.
-        epsilon: Composed: the curve's at `delta`, and never above the sum of pure epsilons.
-        delta: At which curves are turned into epsilon; 0 where none is needed.
-        replaced: `epsilon` of a row that is replaced, which `model_budget` caps.
-        curve: The values of the shared curve of replaced rows.
+        trainings: Number of models trained, whether or not they became champion.
+        sum_epsilon: Sum of all epsilons.
+        sum_delta: Sum of all deltas; 0 if all models have pure epsilon.
+        epsilon: Composed epsilon at `delta`, at most the sum of pure epsilons.
+        delta: Delta of the conversion of curves; 0 if none is needed.
+        replaced: Composed epsilon for replacing a row, which `model_budget` caps.
+        curve: Values of the shared curve for replacing a row.
     """
 
     trainings: int
@@ -169,7 +169,7 @@ class ModelAccount:
 
     @property
     def document(self) -> Mapping[str, Any]:
-        """As JSON."""
+        """The account as JSON."""
         return {
             "trainings": self.trainings,
             "sum_epsilon": float(self.sum_epsilon),
@@ -184,9 +184,9 @@ def account_of(releases: Iterable[LedgerEntry], budget: ModelBudget | None = Non
     """Add up the cost of all private models of a party.
 
     Args:
-        releases: Of the party; what is no model is left out.
-        budget: The policy's, whose delta counts; else, or where it has none, the least delta that
-            a model was declared with.
+        releases: Entries of the party; only those of models count.
+        budget: Budget of the policy. Without one, or without a delta in it, the smallest delta of
+            the models is used.
     """
     models = [release for release in releases if release.account == "model"]
     deltas = [release.curve.delta for release in models if release.curve]
@@ -194,8 +194,9 @@ def account_of(releases: Iterable[LedgerEntry], budget: ModelBudget | None = Non
     sum_epsilon = sum((Fraction(repr(m.epsilon)) for m in models if m.epsilon), Fraction(0))
     once = [m.curve.values if m.curve else renyi.pure(m.epsilon or 0.0) for m in models]
     twice = [m.replaced.values if m.replaced else renyi.pure(2 * (m.epsilon or 0)) for m in models]
-    curve = renyi.composed([_NOTHING, *twice])
-    epsilon = _composed_epsilon(sum_epsilon, renyi.composed([_NOTHING, *once]), delta, bool(deltas))
+    curve = renyi.composed([_ZERO_CURVE, *twice])
+    added = renyi.composed([_ZERO_CURVE, *once])
+    epsilon = _composed_epsilon(sum_epsilon, added, delta, bool(deltas))
     replaced = _composed_epsilon(2 * sum_epsilon, curve, delta, bool(deltas))
     return ModelAccount(
         trainings=sum(m.kind == "model" for m in models),
@@ -208,23 +209,25 @@ def account_of(releases: Iterable[LedgerEntry], budget: ModelBudget | None = Non
     )
 
 
-def more_such(releases: Iterable[LedgerEntry], budget: ModelBudget, run: str = "") -> int | None:
-    """How many more models like one fit into a budget, with the metrics that its run has charged.
+def remaining_models(
+    releases: Iterable[LedgerEntry], budget: ModelBudget, run: str = ""
+) -> int | None:
+    """Return how many more models like one fit into a budget, including its run's metrics.
 
     Args:
-        releases: What was charged so far.
-        budget: The policy's.
-        run: The run that made the model; the last model's when empty.
+        releases: Entries charged so far.
+        budget: Budget of the policy.
+        run: The run of the model; by default that of the last model.
 
     Returns:
-        None where they are as good as unlimited, or where there is no model yet.
+        None if they are practically unlimited, or if there is no model yet.
     """
     so_far = [release for release in releases if release.account == "model"]
     run = run or next((r.run for r in reversed(so_far) if r.kind == "model"), "")
-    such = [release for release in so_far if release.run == run]
-    if not such:
+    of_run = [release for release in so_far if release.run == run]
+    if not of_run:
         return None
-    base, each = account_of(so_far, budget), account_of(such, budget)
+    base, each = account_of(so_far, budget), account_of(of_run, budget)
     deltas = [release.curve.delta for release in so_far if release.curve]
     delta, cap = _delta(deltas, budget), Fraction(budget.epsilon)
 
@@ -233,9 +236,9 @@ def more_such(releases: Iterable[LedgerEntry], budget: ModelBudget, run: str = "
         spent = base.sum_epsilon + count * each.sum_epsilon
         return _composed_epsilon(2 * spent, curve, delta, bool(deltas)) <= cap
 
-    if fits(_MANY):
+    if fits(_UNLIMITED):
         return None
-    return bisect_left(range(1, _MANY), True, key=lambda count: not fits(count))
+    return bisect_left(range(1, _UNLIMITED), True, key=lambda count: not fits(count))
 
 
 def _delta(declared: Sequence[float], budget: ModelBudget | None) -> float:
@@ -247,7 +250,7 @@ def _delta(declared: Sequence[float], budget: ModelBudget | None) -> float:
 def _composed_epsilon(
     sum_epsilon: Fraction, curve: tuple[float, ...], delta: float, needs_delta: bool
 ) -> Fraction:
-    """The curve's epsilon; where all models have epsilon alone, their sum if that is less."""
+    """Return the curve's epsilon, or the sum if all models have pure epsilon and it is less."""
     if not delta or not any(curve):
         return sum_epsilon
     composed = Fraction(repr(renyi.epsilon_of(curve, delta)))
@@ -255,5 +258,5 @@ def _composed_epsilon(
 
 
 def total(losses: Sequence[Loss]) -> Loss:
-    """The sum of losses, exactly."""
+    """Return the exact sum of losses."""
     return sum(losses, Fraction(0))

@@ -1,10 +1,10 @@
-"""Checkpoints: a number and a digest of a party's state, signed, which go with what it publishes.
+"""Checkpoints: signed numbers and digests of a party's state, published with its artifacts.
 
-Towards each receiver in a federation a party's runs are numbered, and each number has a digest: an
-HMAC under a key of the party over the digest before it and the artifacts that were charged towards
-this receiver in this federation since then. Receivers keep the latest one and return it, so that a
-party whose state was rolled back meets its own signature on a number that it does not know. A
-receiver learns nothing of other federations, of draws, refusals or the forgotten.
+For each receiver in a federation, a party numbers its runs, and each number has a digest: an HMAC
+under a key of the party over the previous digest and the artifacts charged for this receiver since
+then. Receivers store the latest checkpoint and return it, so a party whose state was rolled back
+receives its own signature on a number that it does not know. A receiver learns nothing about other
+federations, draws, refusals or forgotten people.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _OWN = table(
     federation=160,
     receiver=160,
     number=int,
-    # Numbers above this one are covered by this row; all but one row in recovered states.
+    # This row covers the numbers above this one; more than one number only after a recovery.
     after=int,
     run=40,
     head=64,
@@ -36,18 +36,18 @@ _OWN = table(
 )
 _RECEIPTS = table("receipts", {"federation": 160, "party": 160, "receiver": 160}, checkpoint=str)
 
-#: What the first digest follows from.
+#: Predecessor of the first digest.
 GENESIS = "0" * 64
 
 
 class Checkpoint(Record):
-    """Where a party's state stood when it took part in a run.
+    """A party's state when it took part in a run.
 
     Attributes:
-        number: Of the run, among those of this federation towards this receiver.
-        head: HMAC over the artifacts before it, 64 hex digits.
-        signature: The party's, over both and where they belong, 128 hex digits; empty in those of
-            0.2.0, which count only inside a manifest that the party has signed.
+        number: Serial number of the run for this federation and receiver.
+        head: HMAC over all earlier artifacts, 64 hex digits.
+        signature: The party's signature over number, head and their context, 128 hex digits; empty
+            in checkpoints of 0.2.0, which count only inside a manifest signed by the party.
     """
 
     number: int = Field(ge=1, lt=2**63)
@@ -55,30 +55,30 @@ class Checkpoint(Record):
     signature: str = Field(default="", pattern=r"^([0-9a-f]{128})?$")
 
     def plain(self) -> dict[str, Any]:
-        """Its JSON value, without an empty signature."""
+        """Return the JSON value, without an empty signature."""
         value = self.model_dump(mode="json")
         return value if self.signature else {k: v for k, v in value.items() if k != "signature"}
 
 
 def signed_bytes(checkpoint: Checkpoint, party: str, federation: str, receiver: str) -> bytes:
-    """The bytes that a party signs.
+    """Return the bytes that a party signs.
 
     Args:
-        checkpoint: Without or with its signature.
-        party: Whose.
-        federation: The federation's name.
-        receiver: Towards whom it was given.
+        checkpoint: With or without its signature.
+        party: The party that issues it.
+        federation: Name of the federation.
+        receiver: The receiver it was issued to.
     """
     value = {"party": party, "federation": federation, "receiver": receiver}
     return canonical({**value, "number": checkpoint.number, "head": checkpoint.head})
 
 
 class Standing(Record):
-    """A party's state as a run's manifests carry it.
+    """A party's state in the manifests of a run.
 
     Attributes:
-        head: Where it stood.
-        seen: By party, the latest checkpoint that it has received from it.
+        head: The party's own checkpoint.
+        seen: The latest checkpoint received from each party.
     """
 
     head: Checkpoint
@@ -86,7 +86,7 @@ class Standing(Record):
 
 
 class Checkpoints(Records):
-    """The checkpoints that a party has given, and the latest that it has received."""
+    """The checkpoints that a party issued, and the latest ones that it received."""
 
     def take(
         self,
@@ -97,15 +97,15 @@ class Checkpoints(Records):
         kinds: Collection[str],
         received: Mapping[str, Checkpoint],
     ) -> Standing:
-        """Where the state stands in a run, not signed: the next number, or at a retry the same.
+        """Return a run's unsigned checkpoint: the next number, or the same one in a retry.
 
         Args:
-            key: The party's, of this federation and receiver.
-            federation: The federation's name.
-            receiver: Who will see it.
-            run: The run's id.
-            kinds: Kinds of artifact: entries of others are no part of it.
-            received: By party, the latest checkpoint from it; a retry repeats the first ones.
+            key: The party's key for this federation and receiver.
+            federation: Name of the federation.
+            receiver: The receiver.
+            run: ID of the run.
+            kinds: Kinds of artifacts to include; entries of other kinds are ignored.
+            received: The latest checkpoint from each party; a retry repeats the first ones.
         """
         with self._database.writing() as connection:
             existing = self.of_run(federation, receiver, run)
@@ -115,7 +115,7 @@ class Checkpoints(Records):
             number, head, entry = (last.number, last.head, last.entry) if last else (0, GENESIS, 0)
             number += 1
             mac = hmac.new(key, f"{head}\n{number}\n{run}".encode(), hashlib.sha256)
-            # Manifests know checkpoints, and the DAG processor reads ids of runs: nothing heavy.
+            # The DAG processor imports this module through manifests, so it must import quickly.
             from opboost_ops.privacy.ledger.entries import entries_after
 
             lines = entries_after(connection, entry)
@@ -138,15 +138,15 @@ class Checkpoints(Records):
         after: int,
         entry: int = 0,
     ) -> None:
-        """Write down a checkpoint that was given.
+        """Record an issued checkpoint.
 
         Args:
-            federation: The federation's name.
-            receiver: Who sees it.
-            run: The run's id; empty in a state that was recovered.
+            federation: Name of the federation.
+            receiver: The receiver.
+            run: ID of the run; empty in a recovered state.
             standing: The checkpoint, and those received before it.
-            after: The number before those that it covers.
-            entry: The last ledger entry that it was made of.
+            after: The number before the first one that it covers.
+            entry: ID of the last ledger entry in it.
         """
         row = {"federation": federation, "receiver": receiver, "run": run, "after": after}
         row |= {"number": standing.head.number, "head": standing.head.head, "entry": entry}
@@ -155,26 +155,26 @@ class Checkpoints(Records):
         self._database.execute(sa.insert(_OWN).values(row))
 
     def of_run(self, federation: str, receiver: str, run: str) -> Standing | None:
-        """A run's standing, not signed; None if it has given nothing yet."""
-        here = _OWN.c.federation == federation, _OWN.c.receiver == receiver, _OWN.c.run == run
-        row = self._database.first(sa.select(_OWN).where(*here))
+        """Return a run's unsigned checkpoint; None if it has issued none."""
+        of_run = _OWN.c.federation == federation, _OWN.c.receiver == receiver, _OWN.c.run == run
+        row = self._database.first(sa.select(_OWN).where(*of_run))
         if row is None:
             return None
         head = Checkpoint(number=row.number, head=row.head)
         return Standing(head=head, seen=json.loads(row.seen))
 
     def last_number(self, federation: str, receiver: str) -> int:
-        """The highest number that was given; 0 if there is none."""
+        """Return the highest issued number; 0 if there is none."""
         row = self._database.first(_last(federation, receiver))
         return row.number if row is not None else 0
 
     def runs(self, federation: str) -> list[str]:
-        """The runs of a federation in which a checkpoint was given, the last one first."""
+        """Return the runs of a federation in which a checkpoint was issued, latest first."""
         query = sa.select(_OWN.c.run).where(_OWN.c.federation == federation)
         return self._database.column(query.order_by(_OWN.c.id.desc()))
 
     def covers(self, federation: str, receiver: str, number: int) -> bool:
-        """True if a recovery has charged all that a number may stand for."""
+        """Return whether a recovery has charged everything that a number may stand for."""
         query = sa.select(_OWN.c.id).where(
             _OWN.c.federation == federation,
             _OWN.c.receiver == receiver,
@@ -185,23 +185,23 @@ class Checkpoints(Records):
         return self._database.first(query.limit(1)) is not None
 
     def knows(self, federation: str, receiver: str, checkpoint: Checkpoint) -> bool:
-        """True if a checkpoint is among those given, or covered by a recovery.
+        """Return whether a checkpoint was issued or is covered by a recovery.
 
         Args:
-            federation: The federation's name.
-            receiver: Towards whom it was given.
-            checkpoint: Signed by the party.
+            federation: Name of the federation.
+            receiver: The receiver it was issued to.
+            checkpoint: A checkpoint signed by the party.
         """
         return not self.unknown(federation, [(receiver, checkpoint)])
 
     def unknown(
         self, federation: str, signed: Sequence[tuple[str, Checkpoint]]
     ) -> list[tuple[str, Checkpoint]]:
-        """Which of some checkpoints `knows` would not know.
+        """Return the checkpoints that `knows` rejects.
 
         Args:
-            federation: The federation's name.
-            signed: Receivers and checkpoints, of a run or a few.
+            federation: Name of the federation.
+            signed: Receivers and checkpoints of a few runs.
         """
         numbers = {checkpoint.number for _, checkpoint in signed}
         query = sa.select(_OWN.c.receiver, _OWN.c.number, _OWN.c.head).where(
@@ -216,11 +216,11 @@ class Checkpoints(Records):
         ]
 
     def received(self, federation: str, receiver: str) -> dict[str, Checkpoint]:
-        """By party, the latest checkpoint that was received from it.
+        """Return the latest checkpoint received from each party.
 
         Args:
-            federation: The federation's name.
-            receiver: Towards whom they were given.
+            federation: Name of the federation.
+            receiver: The receiver they were issued to.
         """
         query = sa.select(_RECEIPTS.c.party, _RECEIPTS.c.checkpoint).where(
             _RECEIPTS.c.federation == federation, _RECEIPTS.c.receiver == receiver
@@ -229,22 +229,22 @@ class Checkpoints(Records):
         return {party: Checkpoint(**json.loads(text)) for party, text in rows}
 
     def receive(self, federation: str, party: str, receiver: str, checkpoint: Checkpoint) -> None:
-        """Keep another party's checkpoint if it is the latest; its signature is verified.
+        """Store another party's checkpoint, whose signature was verified, if it is the latest.
 
         Args:
-            federation: The federation's name.
-            party: Whose.
-            receiver: Towards whom it was given.
+            federation: Name of the federation.
+            party: The party that issued it.
+            receiver: The receiver it was issued to.
             checkpoint: The checkpoint.
         """
         before = self.received(federation, receiver).get(party)
         if before is not None and before.number >= checkpoint.number:
             return
         row = {"federation": federation, "party": party, "receiver": receiver}
-        here = [_RECEIPTS.c[name] == value for name, value in row.items()]
+        previous = [_RECEIPTS.c[name] == value for name, value in row.items()]
         text = json.dumps(checkpoint.plain(), sort_keys=True)
         new = sa.insert(_RECEIPTS).values({**row, "checkpoint": text})
-        self._database.execute(sa.delete(_RECEIPTS).where(*here), new)
+        self._database.execute(sa.delete(_RECEIPTS).where(*previous), new)
 
 
 def _last(federation: str, receiver: str) -> sa.Select[Any]:

@@ -1,4 +1,4 @@
-"""The ledger's events and entries: reserved before a release leaves, and only ever added."""
+"""The append-only entries of the ledger, which are reserved before a release is published."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -14,7 +14,7 @@ from opboost_ops.privacy.ledger.renyi import RenyiCurve
 from opboost_ops.privacy.ledger.tables import COUNTED, now, table
 from opboost_ops.privacy.loss import LossCurve
 
-#: In an entry's text, the beginning of its loss curve, and the text after its end.
+#: Start of the loss curve in an entry's text, and the text after its end.
 _CURVE, _AFTER = '"loss": {', '}, "epsilon": '
 
 _ENTRIES = table(
@@ -29,34 +29,34 @@ _ENTRIES = table(
 
 _COMMITS = table("commits", {"artifact": 64}, committed_at=40)
 
-#: An entry's event as its text, which databases keep in kinds of JSON of their own.
+#: An entry's event as text, because databases have different JSON types.
 _TEXT = sa.cast(_ENTRIES.c.event, sa.Text)
 
 
 class LedgerEntry(Record):
-    """One entry.
+    """A ledger entry.
 
     Attributes:
-        federation: In which federation.
-        run: In which run; empty outside a run.
-        party: Who released it.
-        receiver: Who may read it.
-        kind: ``release`` and ``edges`` where a release opens and is charged; else the kind of the
-            artifact, or the stage that tells it.
-        artifact: Id of the release, digest of the artifact, or digest of the stage's place.
+        federation: Name of the federation.
+        run: ID of the run; empty outside a run.
+        party: The releasing party.
+        receiver: The receiving party.
+        kind: ``release`` or ``edges`` when a release opens and is charged; otherwise the kind of
+            the artifact, or the stage that discloses it.
+        artifact: ID of the release, digest of the artifact, or digest of the stage's place.
         account: ``local_dp`` for randomised responses, ``model`` for differentially private models
-            and metrics, ``exact`` for all else that has no epsilon.
-        feature: The feature, or its missing bit; empty where an entry is about none.
+            and metrics, ``exact`` for everything without an epsilon.
+        feature: The feature, or its missing bit; empty if the entry concerns none.
         column: Name of the raw column, to which losses are charged.
-        release: Id of the release that an artifact's responses belong to.
+        release: ID of the release of an artifact's responses.
         loss: Loss curve of the responses.
-        epsilon: Cost of a differentially private model for a row added or removed.
-        curve: Its Renyi curve, for a model that is trained on noisy sums.
-        replaced: The same for a row replaced.
-        rows: How many rows.
-        discloses: In plain words, what a disclosure without epsilon tells its reader.
-        experiment: Made with predictable noise, or with edges of a private table: no guarantee.
-        recovered: Charged by a recovery, at the worst case.
+        epsilon: Epsilon of a differentially private model for adding or removing a row.
+        curve: Renyi curve of a model trained on noisy sums.
+        replaced: The same for replacing a row.
+        rows: Number of rows.
+        discloses: What a disclosure without epsilon reveals to its reader, in words.
+        experiment: True if made with reproducible noise or edges of a private table: no guarantee.
+        recovered: True if charged by a recovery, at the worst case.
     """
 
     federation: str
@@ -81,16 +81,16 @@ class LedgerEntry(Record):
 
 @lru_cache(maxsize=1 << 16)
 def entry_of(text: str) -> LedgerEntry:
-    """An entry from its text; equal texts are read once.
+    """Parse an entry; equal texts are parsed once.
 
     Args:
-        text: As it lies in the database.
+        text: The entry's text in the database.
 
     Raises:
-        ValidationError: It is no entry.
+        ValidationError: The text is not an entry.
     """
-    # Most of it is its loss curve, which is that of the entry before: it is read once, too. A
-    # quote inside a string is written with a backslash, so neither mark can be a part of one.
+    # Most of the text is the loss curve, which usually equals the previous entry's: it is cached
+    # separately. Quotes inside strings are escaped, so neither marker can be part of a string.
     head, _, rest = text.partition(_CURVE)
     curve, end, tail = rest.partition(_AFTER)
     if not end:
@@ -101,39 +101,37 @@ def entry_of(text: str) -> LedgerEntry:
 
 @lru_cache(maxsize=1 << 10)
 def curve_of(text: str) -> LossCurve:
-    """A loss curve from its JSON text."""
+    """Parse a loss curve from JSON; equal texts are parsed once."""
     return LossCurve.model_validate_json(text)
 
 
 #: An entry, and when it was reserved (UTC).
 Dated = tuple[str, LedgerEntry]
 
-#: Called with the models so far and the new entries; raises `BudgetError` to refuse them.
+#: Called with the models so far and the new entries; raises `BudgetError` to reject them.
 ModelRule = Callable[[Sequence[LedgerEntry], Sequence[LedgerEntry]], None]
 
 
 class Ledger(Records):
-    """A party's own ledger, across all its federations.
+    """A party's ledger, across all its federations.
 
     An entry is reserved before its artifact is published and committed afterwards. A crash in
-    between leaves an entry of what was perhaps not released, never the other way round, and the
-    retry completes the same reservation.
+    between may leave an entry for something that was not released, but never a release without an
+    entry; a retry completes the same reservation.
     """
 
     def reserve(self, entries: Sequence[LedgerEntry], rule: ModelRule | None = None) -> int:
-        """Add entries; one that is already there is not added again.
-
-        No other writer comes between the rule's decision and the entries.
+        """Add entries that do not exist yet, and check new models, in one transaction.
 
         Args:
-            entries: Of what is about to leave.
-            rule: Whether new models may be charged.
+            entries: Entries of what is about to be released.
+            rule: Checks whether new models may be charged.
 
         Returns:
-            How many are new.
+            The number of new entries.
 
         Raises:
-            BudgetError: By the rule; nothing was added.
+            BudgetError: The rule rejected the models; nothing was added.
         """
         with self._database.writing() as connection:
             wanted = {(entry.artifact, entry.feature or ""): entry for entry in entries}
@@ -164,16 +162,16 @@ class Ledger(Records):
         return len(new)
 
     def models(self) -> list[LedgerEntry]:
-        """The entries of differentially private models and metrics, oldest first."""
+        """Return the entries of differentially private models and metrics, oldest first."""
         account = _ENTRIES.c.event["account"].as_string()
         query = sa.select(_TEXT).where(account == "model").order_by(_ENTRIES.c.id)
         return list(map(entry_of, self._database.column(query)))
 
     def commit(self, artifact: str) -> None:
-        """Note that an artifact lies in the store, so that its reservation is complete.
+        """Record that an artifact was published, which completes its reservation.
 
         Args:
-            artifact: Its digest.
+            artifact: Digest of the artifact.
         """
         with self._database.writing():
             if not self.committed(artifact):
@@ -181,41 +179,42 @@ class Ledger(Records):
                 self._database.execute(sa.insert(_COMMITS).values(line))
 
     def runs(self, federation: str, kinds: Collection[str]) -> set[str]:
-        """The runs of a federation that have an entry of some kinds.
+        """Return the runs of a federation that have an entry of some kinds.
 
         Args:
-            federation: Its name.
-            kinds: Kinds of artifact.
+            federation: Name of the federation.
+            kinds: Kinds of artifacts.
         """
         event = _ENTRIES.c.event
         run = event["run"].as_string()
-        here = event["federation"].as_string() == federation
-        query = sa.select(run).where(here, event["kind"].as_string().in_(kinds)).distinct()
+        in_federation = event["federation"].as_string() == federation
+        of_kinds = event["kind"].as_string().in_(kinds)
+        query = sa.select(run).where(in_federation, of_kinds).distinct()
         return set(self._database.column(query))
 
     def known(self, artifacts: Iterable[str]) -> set[str]:
-        """Those of some artifacts that have entries.
+        """Return the artifacts that have entries.
 
         Args:
-            artifacts: Their digests, or names; a few.
+            artifacts: A few digests or IDs.
         """
         column = _ENTRIES.c.artifact
         return set(self._database.column(sa.select(column).where(column.in_(sorted(artifacts)))))
 
     def committed(self, artifact: str) -> bool:
-        """True if an artifact is known to lie in the store."""
+        """Return whether an artifact is known to be published."""
         query = sa.select(_COMMITS.c.artifact).where(_COMMITS.c.artifact == artifact)
         return self._database.first(query) is not None
 
     def entries(self) -> list[LedgerEntry]:
-        """All entries, oldest first, reserved or committed."""
+        """Return all entries, oldest first, reserved or committed."""
         return [entry for _, entry in self.dated()]
 
     def dated(self) -> list[Dated]:
-        """All entries, oldest first, each with when it was reserved (UTC).
+        """Return all entries, oldest first, each with the time of its reservation (UTC).
 
         Raises:
-            ValidationError: The text of an entry is none.
+            ValidationError: An entry's text is invalid.
         """
         query = sa.select(_ENTRIES.c.recorded_at, _TEXT).order_by(_ENTRIES.c.id)
         with self._database.reading() as connection:
@@ -223,14 +222,14 @@ class Ledger(Records):
         return [(at, entry_of(text)) for at, text in rows]
 
     def of_run(self, federation: str, run: str) -> list[Dated]:
-        """The entries of a run, as `dated` gives them.
+        """Return the entries of a run, each with the time of its reservation (UTC).
 
         Args:
-            federation: The run's federation: in another one its id may name another run.
-            run: Its id.
+            federation: The run's federation; another federation may use the same ID.
+            run: ID of the run.
 
         Raises:
-            ValidationError: The text of an entry in which that id stands is none.
+            ValidationError: The text of an entry that contains the ID is invalid.
         """
         query = sa.select(_ENTRIES.c.recorded_at, _TEXT).where(_TEXT.contains(run, autoescape=True))
         rows = self._database.rows(query.order_by(_ENTRIES.c.id))
@@ -239,18 +238,18 @@ class Ledger(Records):
         return [(at, entry) for at, entry in dated if (entry.federation, entry.run) == this]
 
     def uncommitted(self) -> list[LedgerEntry]:
-        """Artifacts that have entries and are not known to be published."""
+        """Return the entries of artifacts that are not known to be published."""
         complete = sa.exists().where(_COMMITS.c.artifact == _ENTRIES.c.artifact)
         query = sa.select(_TEXT).where(~complete).order_by(_ENTRIES.c.id)
         return list(map(entry_of, self._database.column(query)))
 
 
 def entries_after(connection: sa.Connection, number: int) -> list[tuple[int, LedgerEntry]]:
-    """Entries after a number, each with its own, oldest first.
+    """Return the entries after an ID, each with its ID, oldest first.
 
     Args:
-        connection: To the database.
-        number: Of an entry; 0 for all.
+        connection: Connection to the database.
+        number: ID of an entry; 0 for all.
     """
     rows = connection.execute(
         sa.select(_ENTRIES.c.id, _TEXT).where(_ENTRIES.c.id > number).order_by(_ENTRIES.c.id)
@@ -259,8 +258,8 @@ def entries_after(connection: sa.Connection, number: int) -> list[tuple[int, Led
 
 
 @dataclass(frozen=True)
-class ExactLine:
-    """A disclosure without any epsilon, and how often it was made."""
+class ExactDisclosure:
+    """A disclosure without an epsilon, and the number of times it was made."""
 
     receiver: str
     kind: str
@@ -268,23 +267,23 @@ class ExactLine:
     discloses: str
 
 
-def exact_lines(entries: Iterable[LedgerEntry]) -> list[ExactLine]:
-    """All that has no epsilon, equal entries as one.
+def exact_disclosures(entries: Iterable[LedgerEntry]) -> list[ExactDisclosure]:
+    """Group all entries without an epsilon, and count equal ones.
 
     Args:
-        entries: Of one party.
+        entries: Entries of one party.
     """
     counts: dict[tuple[str, str, str], int] = defaultdict(int)
     for entry in entries:
         if entry.account == "exact":
             counts[entry.receiver, entry.kind, entry.discloses] += 1
     return [
-        ExactLine(receiver, kind, times, discloses)
+        ExactDisclosure(receiver, kind, times, discloses)
         for (receiver, kind, discloses), times in counts.items()
     ]
 
 
-#: Columns of `plain_line`, in their order.
+#: Columns of `plain_line`, in order.
 PLAIN_FIELDS = (
     "recorded_at",
     *(name for name in LedgerEntry.model_fields if name not in ("loss", "curve", "replaced")),
@@ -295,10 +294,10 @@ PLAIN_FIELDS = (
 
 
 def plain_line(at: str, entry: LedgerEntry) -> dict[str, Any]:
-    """A ledger entry for a table of plain cells.
+    """Convert a ledger entry to a row of plain values.
 
     Args:
-        at: When it was reserved.
+        at: Time of its reservation.
         entry: The entry.
     """
     plain = entry.model_dump(mode="json", exclude={"loss", "curve", "replaced"})

@@ -1,8 +1,8 @@
-"""Counts of people whom a label holder has queried, and sessions of sums: each takes place once.
+"""Counts of the people whom label holders have queried, and sessions of secure sums.
 
-In a month and a federation the same person is the same point, so only new people count. Of the
-month's points so much is kept as tells them apart, until the month is over. In another federation
-the same person is another point, and counts again.
+Within a month and a federation, a person is always the same point, so only new people count. Until
+the month is over, a prefix of each point is stored to recognise it. In another federation the same
+person is a different point, and counts again.
 """
 
 import base64
@@ -30,8 +30,8 @@ _POINTS = table(
     points=str,
 )
 
-#: Bytes of a point that are kept. To make two points that agree in them takes 2^100 trials.
-KEPT = 16
+#: Stored bytes of a point. Finding two points with equal prefixes takes about 2^100 trials.
+STORED_BYTES = 16
 
 _SESSIONS = table(
     "sessions",
@@ -44,15 +44,15 @@ _SESSIONS = table(
 
 
 @dataclass(frozen=True)
-class Question:
-    """A query of one run of an epoch.
+class Query:
+    """A query of one run in an epoch.
 
     Attributes:
         federation: Name of the federation.
-        receiver: Who asks.
-        epoch: The run's.
+        receiver: The querying party.
+        epoch: Epoch of the run.
         query: Digest of the query.
-        run: The run's id.
+        run: ID of the run.
     """
 
     federation: str
@@ -64,11 +64,11 @@ class Question:
 
 @dataclass(frozen=True)
 class QueryCount:
-    """People queried by one label holder, over all of its federations.
+    """Number of people queried by one label holder, over all of its federations.
 
     Attributes:
-        epoch: About how many different people in the epoch, this query's among them.
-        ever: About how many in all epochs, where those of an epoch count once in it.
+        epoch: Approximate number of distinct people in the epoch, including this query.
+        ever: Approximate number over all epochs; each epoch counts its people once.
     """
 
     epoch: int
@@ -80,10 +80,10 @@ class AnsweredQueries:
     """A label holder's answered queries so far.
 
     Attributes:
-        federations: Names of the federations in which it asked.
-        receiver: Who asked.
-        epoch: The last month in which it asked.
-        counted: How many people until now.
+        federations: Names of the federations in which it queried.
+        receiver: The querying party.
+        epoch: The last month in which it queried.
+        counted: Number of people so far.
     """
 
     federations: frozenset[str]
@@ -93,68 +93,69 @@ class AnsweredQueries:
 
 
 class QueryCounts(Records):
-    """A party's account of what label holders asked it."""
+    """A party's counts of the people whom label holders queried."""
 
-    def at_least(self, question: Question, people: int) -> QueryCount:
-        """Fewest people that will have been queried with a query of which only the size is known.
+    def at_least(self, query: Query, people: int) -> QueryCount:
+        """Return the minimum count after a query of known size but unknown points.
 
         Args:
-            question: Whose and which.
-            people: How many people it queries, as its manifest says.
+            query: The query.
+            people: Number of people in it, according to its manifest.
         """
         with self._database.reading() as connection:
-            counted = _counted(connection, question.receiver, question.epoch)
-            here = _counted(connection, question.receiver, question.epoch, question.federation)
+            counted = _counted(connection, query.receiver, query.epoch)
+            here = _counted(connection, query.receiver, query.epoch, query.federation)
         more = max(people - here.epoch, 0)
         return QueryCount(counted.epoch + more, counted.ever + more)
 
     def count(
         self,
-        question: Question,
+        query: Query,
         parts: Iterable[np.ndarray],
         of: int,
         epochs: Collection[str],
         require: Callable[[QueryCount], None],
     ) -> QueryCount:
-        """Count a query in its epoch, before it is answered; no other writer comes between.
+        """Count a query in its epoch before it is answered, in one transaction.
 
-        It is counted once: a retry finds it there.
+        A retry does not count it again.
 
         Args:
-            question: Whose and which.
-            parts: Its points, sorted, uint8, shape (k, at least 16), part by part; parts are cut
-                by their first bits. One of the points is nobody's.
-            of: How many parts, a power of two.
-            epochs: Epochs whose points are still needed; those of others are taken out.
-            require: Refuses by raising; then nothing was counted.
+            query: The query.
+            parts: Its points, sorted, uint8, shape (k, at least 16), part by part; parts are split
+                by their first bits. One point belongs to nobody.
+            of: Number of parts, a power of two.
+            epochs: Epochs whose points are still needed; points of other epochs are deleted.
+            require: Raises to reject the count; then nothing is counted.
         """
-        place = {n: getattr(question, n) for n in ("federation", "receiver", "epoch")}
-        here = [_QUERIES.c[name] == value for name, value in place.items()]
+        place = {n: getattr(query, n) for n in ("federation", "receiver", "epoch")}
+        in_epoch = [_QUERIES.c[name] == value for name, value in place.items()]
         with self._database.writing() as connection:
-            earlier = sa.select(_QUERIES.c.query).where(*here, _QUERIES.c.query == question.query)
-            if connection.execute(earlier).first() is None:
-                first = connection.execute(sa.select(_QUERIES.c.query).where(*here)).first() is None
+            same = sa.select(_QUERIES.c.query).where(*in_epoch, _QUERIES.c.query == query.query)
+            if connection.execute(same).first() is None:
+                any_query = sa.select(_QUERIES.c.query).where(*in_epoch)
+                first = connection.execute(any_query).first() is None
                 new = 0
                 for number, points in enumerate(parts):
                     fresh = _fresh(connection, place, points, number, of)
                     new += len(fresh)
-                    line = {**place, "query": question.query, "part": number, "parts": of}
+                    line = {**place, "query": query.query, "part": number, "parts": of}
                     connection.execute(
                         sa.insert(_POINTS).values(
                             {**line, "points": base64.b64encode(fresh.tobytes()).decode()}
                         )
                     )
-                # The message that every party adds is among the first query's points.
-                line = {**place, "query": question.query, "run": question.run}
+                # The point that every party adds is among the first query's points.
+                line = {**place, "query": query.query, "run": query.run}
                 people = new - 1 if first else new
                 connection.execute(sa.insert(_QUERIES).values({**line, "people": people}))
-            counted = _counted(connection, question.receiver, question.epoch)
+            counted = _counted(connection, query.receiver, query.epoch)
             require(counted)
             connection.execute(sa.delete(_POINTS).where(_POINTS.c.epoch.not_in(epochs)))
         return counted
 
     def answered(self) -> list[AnsweredQueries]:
-        """How many people each label holder has queried, in its last month and in all."""
+        """Return each label holder's number of queried people, in its last month and in total."""
         place = (_QUERIES.c.receiver, _QUERIES.c.federation, _QUERIES.c.epoch)
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(*place).distinct().order_by(*place)).all()
@@ -171,10 +172,10 @@ class QueryCounts(Records):
 def _counted(
     connection: sa.Connection, receiver: str, epoch: str, federation: str = ""
 ) -> QueryCount:
-    """People whom a label holder has queried, in one federation or over all of them."""
-    of = [_QUERIES.c.receiver == receiver]
-    of += [_QUERIES.c.federation == federation] if federation else []
-    total = sa.select(sa.func.sum(_QUERIES.c.people)).where(*of)
+    """Count the people whom a label holder queried, in one federation or over all of them."""
+    conditions = [_QUERIES.c.receiver == receiver]
+    conditions += [_QUERIES.c.federation == federation] if federation else []
+    total = sa.select(sa.func.sum(_QUERIES.c.people)).where(*conditions)
     in_epoch = connection.execute(total.where(_QUERIES.c.epoch == epoch)).scalar()
     return QueryCount(int(in_epoch or 0), int(connection.execute(total).scalar() or 0))
 
@@ -182,8 +183,8 @@ def _counted(
 def _fresh(
     connection: sa.Connection, place: dict[str, str], points: np.ndarray, part: int, parts: int
 ) -> np.ndarray:
-    """Which of a part's points no earlier query of the epoch has, shape (k,), 16 bytes each."""
-    fresh = np.ascontiguousarray(points[:, :KEPT]).view(f"V{KEPT}").ravel()
+    """Return the points of a part that no earlier query of the epoch has, 16 bytes each."""
+    fresh = np.ascontiguousarray(points[:, :STORED_BYTES]).view(f"V{STORED_BYTES}").ravel()
     earlier = connection.execute(
         sa.select(_POINTS.c.part, _POINTS.c.parts, _POINTS.c.points).where(
             *(_POINTS.c[name] == value for name, value in place.items())
@@ -191,21 +192,21 @@ def _fresh(
         execution_options={"yield_per": 1},
     )
     for other, of, stored in earlier:
-        # Parts are cut by first bits: of two one holds the other, or they have nothing in common.
+        # Parts are split by first bits: one of two contains the other, or they are disjoint.
         if other * parts // of == part if of >= parts else part * of // parts == other:
-            old = np.frombuffer(base64.b64decode(stored), dtype=f"V{KEPT}")
+            old = np.frombuffer(base64.b64decode(stored), dtype=f"V{STORED_BYTES}")
             fresh = fresh[~np.isin(fresh, old)]
     return fresh
 
 
 @dataclass(frozen=True)
 class Session:
-    """A session as the ledger knows it.
+    """A session of secure sums.
 
     Attributes:
-        name: Sha256 of its key; the key itself is not here.
-        begun_at: When, UTC.
-        ended_at: When its last decision was heard; None before.
+        name: SHA-256 of its key; the key itself is not stored here.
+        begun_at: When it began, UTC.
+        ended_at: When its last decision was received, UTC; None before.
     """
 
     name: str
@@ -214,14 +215,14 @@ class Session:
 
 
 class Sessions(Records):
-    """A party's sessions of sums, across all its federations; none is ever taken out."""
+    """A party's sessions of secure sums, across all its federations; none is ever deleted."""
 
     def find(self, federation: str, run: str) -> Session | None:
-        """The session of a run, or None if it never began.
+        """Return the session of a run, or None if it never began.
 
         Args:
-            federation: The federation's name.
-            run: The run's id.
+            federation: Name of the federation.
+            run: ID of the run.
         """
         row = self._database.first(
             sa.select(_SESSIONS.c.name, _SESSIONS.c.begun_at, _SESSIONS.c.ended_at).where(
@@ -231,22 +232,22 @@ class Sessions(Records):
         return None if row is None else Session(*row)
 
     def begin(self, federation: str, run: str, key: bytes) -> None:
-        """Note that a session begins, before anything of it leaves.
+        """Record the begin of a session, before any of it is published.
 
         Args:
-            federation: The federation's name.
-            run: The run's id; it has no session yet.
-            key: The session's key.
+            federation: Name of the federation.
+            run: ID of the run, which has no session yet.
+            key: Key of the session.
         """
         line = {"federation": federation, "run": run, "name": name_of(key), "begun_at": now()}
         self._database.execute(sa.insert(_SESSIONS).values(line))
 
     def end(self, federation: str, run: str) -> None:
-        """Note that a session has ended: nothing more is sent in it.
+        """Record the end of a session: nothing more is sent in it.
 
         Args:
-            federation: The federation's name.
-            run: The run's id.
+            federation: Name of the federation.
+            run: ID of the run.
         """
         self._database.execute(
             sa.update(_SESSIONS)
@@ -257,5 +258,5 @@ class Sessions(Records):
 
 
 def name_of(key: bytes) -> str:
-    """A session's name: sha256 of its key, which is random and so is not told by it."""
+    """Return a session's name: the SHA-256 of its random key, which it does not disclose."""
     return hashlib.sha256(key).hexdigest()

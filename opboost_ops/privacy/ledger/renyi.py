@@ -1,8 +1,8 @@
-"""Curves of Renyi differential privacy: how releases with integer noise add up.
+"""Renyi differential privacy: composition of releases with integer noise.
 
-A release is kept as its curve: for each order alpha, the Renyi divergence between what two tables
-lead to that differ by one row. Curves of releases add up, also where a release depends on those
-before it, and are turned into (epsilon, delta) once, at the end (Mironov, 2017).
+A release is represented by its curve: for each order alpha, the Renyi divergence between its
+outputs on two tables that differ in one row. Curves of releases add up, even if releases depend on
+earlier ones, and are converted to (epsilon, delta) once, at the end (Mironov, 2017).
 """
 
 import math
@@ -10,24 +10,24 @@ from collections.abc import Iterable, Mapping
 
 from opboost_ops.config.schema import Record
 
-#: Integer orders: the bound on Skellam noise is proved for integers from 2. Ledgers hold curves by
-#: place, so new orders come after the others. A small epsilon needs high ones.
+#: Integer orders: the bound on Skellam noise holds for integers from 2. Ledgers store curves by
+#: index, so new orders are appended. A small epsilon needs high orders.
 ORDERS = (
     *range(2, 65),
     *(72, 80, 96, 112, 128, 160, 192, 256, 384, 512, 1024),
     *(1536, 2048, 3072, 4096, 8192),
 )
 
-#: Rounds a float of a few operations up.
+#: Rounds up the floating-point result of a few operations.
 _UP = 1 + 2.0**-40
 
 
 class RenyiCurve(Record):
-    """Divergences by order.
+    """Renyi divergences by order.
 
     Attributes:
-        values: For each of `ORDERS`, a bound on the divergence; none is known beyond the last.
-        delta: At which it is turned into epsilon.
+        values: A bound on the divergence for each of `ORDERS`; higher orders are unknown.
+        delta: Delta of the conversion to epsilon.
     """
 
     values: tuple[float, ...]
@@ -35,21 +35,21 @@ class RenyiCurve(Record):
 
     @property
     def epsilon(self) -> float:
-        """Its epsilon by itself, at its own delta."""
+        """Epsilon of this curve alone, at its delta."""
         return epsilon_of(self.values, self.delta)
 
 
 def skellam(l1: float, l2_squared: float, variance: float) -> tuple[float, ...]:
-    """The curve of an integer vector with Skellam noise.
+    """Return the curve of an integer vector with Skellam noise.
 
     Agarwal, Kairouz and Liu, "The Skellam Mechanism for Differentially Private Federated Learning"
     (2021), Theorem 3.5 and Corollary 3.6: for integers alpha > 1 the divergence is at most
     alpha L2^2 / (2 v) + min(((2 alpha - 1) L2^2 + 6 L1) / (4 v^2), 3 L1 / (2 v)).
 
     Args:
-        l1: By how much one row changes the vector at most, sum of absolute changes.
-        l2_squared: The same, sum of squared changes.
-        variance: v, of the noise of each number.
+        l1: L1 sensitivity: maximum change of the vector by one row, sum of absolute changes.
+        l2_squared: Squared L2 sensitivity: sum of squared changes.
+        variance: Variance v of the noise of each number.
 
     Returns:
         One value for each of `ORDERS`.
@@ -68,7 +68,7 @@ def skellam(l1: float, l2_squared: float, variance: float) -> tuple[float, ...]:
 
 
 def pure(epsilon: float) -> tuple[float, ...]:
-    """The curve of a release with epsilon alone: alpha epsilon^2 / 2, and never above epsilon.
+    """Return the curve of a pure-epsilon release: min(alpha epsilon^2 / 2, epsilon).
 
     Args:
         epsilon: Its loss.
@@ -77,27 +77,27 @@ def pure(epsilon: float) -> tuple[float, ...]:
 
 
 def composed(curves: Iterable[Iterable[float]]) -> tuple[float, ...]:
-    """The joint cost of releases on the same rows, each chosen after those before it.
+    """Return the curve of releases on the same rows, each chosen adaptively.
 
     Args:
-        curves: Their values.
+        curves: Values of their curves.
     """
     return tuple(math.fsum(values) * _UP for values in zip(*curves, strict=True))
 
 
 def repeated(curve: Iterable[float], times: int) -> tuple[float, ...]:
-    """The joint cost of as many releases with one curve."""
+    """Return the curve of a number of releases with equal curves."""
     return tuple(value * times * _UP for value in curve)
 
 
 def epsilon_of(values: Iterable[float], delta: float) -> float:
-    """The least epsilon of a curve at a delta.
+    """Return the smallest epsilon of a curve at a delta.
 
     Canonne, Kamath and Steinke (2020), Proposition 12: for every alpha
     epsilon = value + ln((alpha - 1) / alpha) - (ln delta + ln alpha) / (alpha - 1).
 
     Args:
-        values: For each of `ORDERS`.
+        values: Divergence for each of `ORDERS`.
         delta: Between 0 and 1.
     """
     bounds = (
@@ -108,5 +108,5 @@ def epsilon_of(values: Iterable[float], delta: float) -> float:
 
 
 def shown(curve: RenyiCurve) -> Mapping[str, float]:
-    """A curve as people read it."""
+    """Return a curve's epsilon and delta for display."""
     return {"epsilon": curve.epsilon, "delta": curve.delta}

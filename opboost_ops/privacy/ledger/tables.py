@@ -1,4 +1,4 @@
-"""The tables of a party's database: how they are declared, and all their rows as lines of text."""
+"""The tables of a party's database: their declaration, export and import."""
 
 import contextlib
 import json
@@ -16,10 +16,10 @@ from opboost_ops.errors import ArtifactError
 #: All tables of the database.
 METADATA = sa.MetaData()
 
-#: The version of the tables that this software writes.
+#: Version of the tables that this software writes.
 VERSION = 1
 
-#: A number that the database itself counts up.
+#: An integer key that the database generates.
 COUNTED = sa.Integer
 
 _KINDS: dict[Any, Any] = {int: sa.Integer, str: sa.Text, bool: sa.Boolean}
@@ -28,39 +28,39 @@ _KINDS: dict[Any, Any] = {int: sa.Integer, str: sa.Text, bool: sa.Boolean}
 def table(
     name: str, key: Mapping[str, Any], /, *rules: Any, optional: str = "", **columns: Any
 ) -> sa.Table:
-    """A table of the database; each column is a type, or the most characters of a text.
+    """Declare a table of the database; each column is a type, or the maximum length of a string.
 
     Args:
-        name: Of the table.
-        key: The columns of its primary key.
+        name: Name of the table.
+        key: Columns of its primary key.
         rules: Further constraints.
-        optional: The column that may be empty.
+        optional: The nullable column.
         columns: All other columns.
     """
 
     def column(name: str, kind: Any, **more: Any) -> sa.Column[Any]:
-        of = sa.String(kind) if isinstance(kind, int) else _KINDS.get(kind, kind)
-        return sa.Column(name, of, **more)
+        sql_type = sa.String(kind) if isinstance(kind, int) else _KINDS.get(kind, kind)
+        return sa.Column(name, sql_type, **more)
 
     keys = [column(n, k, primary_key=True, autoincrement=k is COUNTED) for n, k in key.items()]
     others = [column(n, k, nullable=n == optional) for n, k in columns.items()]
     return sa.Table(name, METADATA, *keys, *others, *rules)
 
 
-#: Which version they have.
+#: Version of the tables.
 SCHEMA = table("schema", {"version": COUNTED}, since=40)
 
 
 def now() -> str:
-    """This moment as a party's state has it: UTC, to the second."""
+    """Return the current time as stored in a party's state: UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def version_of(connection: sa.Connection) -> int:
-    """The version of the tables: 0 where there are none.
+    """Return the version of the tables: 0 if there are none.
 
     Args:
-        connection: To the database.
+        connection: Connection to the database.
     """
     if SCHEMA.name not in sa.inspect(connection).get_table_names():
         return 0
@@ -68,7 +68,7 @@ def version_of(connection: sa.Connection) -> int:
 
 
 def set_version(connection: sa.Connection, version: int = VERSION) -> None:
-    """Write down which version the tables have now.
+    """Record the version of the tables.
 
     Args:
         connection: A transaction.
@@ -79,20 +79,20 @@ def set_version(connection: sa.Connection, version: int = VERSION) -> None:
         connection.execute(sa.insert(SCHEMA).values({"version": version, "since": now()}))
 
 
-#: Rows at a time.
+#: Rows per batch.
 _BLOCK = 1000
 
 
 def table_names() -> list[str]:
-    """Names of all tables, those first to which others refer."""
+    """Return the names of all tables, in order of their references."""
     return [table.name for table in METADATA.sorted_tables]
 
 
 def lines_of(connection: sa.Connection, name: str) -> Iterator[bytes]:
-    """The rows of a table in the order of its keys, a line of JSON each.
+    """Yield the rows of a table in key order, one line of JSON each.
 
     Args:
-        connection: To the database.
+        connection: Connection to the database.
         name: One of `table_names`.
     """
     table = METADATA.tables[name]
@@ -103,18 +103,18 @@ def lines_of(connection: sa.Connection, name: str) -> Iterator[bytes]:
 
 
 def replace_rows(connection: sa.Connection, name: str, lines: Iterable[bytes]) -> int:
-    """Let a table have the rows of these lines and no others.
+    """Replace the rows of a table.
 
     Args:
         connection: A transaction.
         name: One of `table_names`.
-        lines: As `lines_of` gave them; a column that they do not name keeps its default.
+        lines: Lines from `lines_of`; a column that they omit keeps its default.
 
     Returns:
-        How many rows it has now.
+        The number of rows.
 
     Raises:
-        ArtifactError: A line is none of this table's.
+        ArtifactError: A line is not a row of this table.
     """
     table = METADATA.tables[name]
     connection.execute(sa.delete(table))
@@ -128,16 +128,16 @@ def replace_rows(connection: sa.Connection, name: str, lines: Iterable[bytes]) -
             rows.clear()
     if rows:
         connection.execute(sa.insert(table), rows)
-    _count_on(connection, table)
+    _advance_sequence(connection, table)
     return count
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a database, whole or not at all, readable by its owner alone.
+    """Copy a database atomically, readable by its owner only.
 
     Args:
-        source: The file of an SQLite database.
-        target: Where to.
+        source: File of an SQLite database.
+        target: Path of the copy.
     """
     temporary = target.with_name(f".{target.name}.new")
     temporary.unlink(missing_ok=True)
@@ -153,17 +153,17 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def copy_tables(connection: sa.Connection, end: str) -> None:
-    """Copy every table beside itself, for a database that is no file.
+    """Copy every table under a new name, for a database that is not a file.
 
     Args:
         connection: A transaction.
-        end: What the copies' names end with, of this software's own choice; a number follows where
-            there are such copies already.
+        end: Suffix of the copies' names, chosen by this software; a number is appended if such
+            copies exist.
     """
-    there = set(sa.inspect(connection).get_table_names())
-    names = sorted(there & {*METADATA.tables})
+    existing = set(sa.inspect(connection).get_table_names())
+    names = sorted(existing & {*METADATA.tables})
     ends = (f"{end}{f'_{i}' if i else ''}" for i in range(10_000))
-    end = next(suffix for suffix in ends if not there & {f"{name}_{suffix}" for name in names})
+    end = next(suffix for suffix in ends if not existing & {f"{name}_{suffix}" for name in names})
     for name in names:
         connection.execute(
             sa.text(f'CREATE TABLE "{name}_{end}" AS SELECT * FROM "{name}"')  # noqa: S608
@@ -190,8 +190,8 @@ def _row(table: sa.Table, line: bytes) -> dict[str, Any]:
     raise ArtifactError(f"A line is not a row of the table {table.name}.")
 
 
-def _count_on(connection: sa.Connection, table: sa.Table) -> None:
-    """Let PostgreSQL number the next row after those that came with their numbers."""
+def _advance_sequence(connection: sa.Connection, table: sa.Table) -> None:
+    """Continue PostgreSQL's sequence after the imported row numbers."""
     column = table.autoincrement_column
     if connection.dialect.name != "postgresql" or column is None:
         return

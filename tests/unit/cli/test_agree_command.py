@@ -53,7 +53,7 @@ def test_json_says_what_is_new_and_agrees_to_nothing(workspace: Workspace) -> No
     (change,) = said["changes"]
     assert change["field"] == "federation.parties.bank.features.income.missing.fill"
     assert (change["before"], change["after"]) == (2500.0, 100.0)
-    assert "bank releases these columns once more, each at its full loss: income" in change["means"]
+    assert "bank releases these columns again, each at its full loss: income" in change["means"]
     assert standing(workspace) == [1]
 
 

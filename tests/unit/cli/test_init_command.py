@@ -18,7 +18,7 @@ import yaml
 
 from opboost_ops.config.loading import load_federation, load_policy
 from opboost_ops.exchange.signing import new_signing_key
-from opboost_ops.privacy.consent.agreements import once_agreed
+from opboost_ops.privacy.consent.agreements import policy_after_agreement
 from opboost_ops.privacy.consent.compliance import require_consent
 from opboost_ops.privacy.loss import loss_curve
 from tests.federation import Workspace
@@ -67,7 +67,7 @@ def test_what_init_writes_allows_what_is_declared_and_no_more(
     init(opboost, tmp_path / "new", tables)
     policy = load_policy(tmp_path / "new" / "bank" / "policy.yaml")
     declared = load_federation(tmp_path / "new" / "federation.yaml")
-    require_consent(once_agreed(policy, declared), declared, "bank")
+    require_consent(policy_after_agreement(policy, declared), declared, "bank")
     assert policy.require_encryption
     # Of 40 rows; the file says where the caps come from.
     asked = policy.alignment

@@ -123,5 +123,5 @@ def test_a_plan_names_no_file(fresh: Workspace) -> None:
         parse_federation(data, "plan")
     income["mechanism"] = {"name": "designed", "epsilon": 0.5, "most": 4.0}
     income["mechanism"]["table"] = table().model_dump(mode="json")
-    with pytest.raises(ConfigError, match="does not keep min"):
+    with pytest.raises(ConfigError, match="exceeds the declared loss"):
         parse_federation(data, "plan")

@@ -58,7 +58,7 @@ def test_messages_of_every_length(length: int) -> None:
 def test_more_rows_than_are_done_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     texts, numbers = pa.array([f"p{i * i}" for i in range(50)]), np.arange(50)
     whole = cmac.keys_of_texts(SECRET, b"s", texts), cmac.keys_of_integers(SECRET, b"i", numbers)
-    monkeypatch.setattr(cmac, "_ROWS", 7)
+    monkeypatch.setattr(cmac, "_BATCH_ROWS", 7)
     assert np.array_equal(cmac.keys_of_texts(SECRET, b"s", texts), whole[0])
     assert np.array_equal(cmac.keys_of_integers(SECRET, b"i", numbers), whole[1])
 

@@ -90,10 +90,10 @@ def test_one_count_too_many_is_refused() -> None:
         spoiled[x][other] -= spoiled[x][other] // 10**5
         counts = tuple(tuple(map(str, row)) for row in spoiled)
         changed = table.model_copy(update={"counts": counts})
-        with pytest.raises(ConfigError, match="does not keep"):
+        with pytest.raises(ConfigError, match="exceeds the declared loss"):
             Designed(epsilon=0.64, most=2.0, table=changed).channel(TEN)
     for epsilon, most in ((0.63, 2.0), (0.64, 1.99)):
-        with pytest.raises(ConfigError, match="does not keep"):
+        with pytest.raises(ConfigError, match="exceeds the declared loss"):
             Designed(epsilon=epsilon, most=most, table=table).channel(TEN)
     Designed(epsilon=0.65, most=2.01, table=table).channel(TEN)
 
@@ -116,7 +116,7 @@ def test_what_is_no_channel_is_refused(change: dict[str, object]) -> None:
 
 
 def test_another_domain_and_a_file_s_name_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"is of \[1, 10\], and the domain is \[0, 9\]"):
+    with pytest.raises(ConfigError, match=r"is for \[1, 10\], but the domain is \[0, 9\]"):
         made().channel(Domain(0, 9))
     with pytest.raises(ConfigError, match="was not read"):
         Designed(epsilon=1, most=2, table="near.json").channel(TEN)

@@ -346,12 +346,12 @@ def test_uneven_partitions() -> None:
     channel = LocalMap(epsilon=1, edges=(3, 9)).channel(domain)
     assert [sum(c > 0 for c in row) for row in channel.counts] == [2, 2, 6, 6, 6, 6, 6, 6, 2, 2]
     for edges in ((1, 5), (5, 5), (5, 11)):
-        with pytest.raises(ConfigError, match="edges must rise"):
+        with pytest.raises(ConfigError, match="edges of partitions must increase"):
             LocalMap(epsilon=1, edges=edges).channel(domain)
 
 
 def test_more_buckets_than_values() -> None:
-    with pytest.raises(ConfigError, match="more than the domain's"):
+    with pytest.raises(ConfigError, match="exceed the"):
         BucketResponse(epsilon=1, buckets=11).channel(Domain(1, 10))
     assert len(BucketResponse(epsilon=1).channel(Domain(1, 40)).outputs) == 16
 

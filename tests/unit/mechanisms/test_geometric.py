@@ -39,7 +39,7 @@ def test_a_table_that_does_not_keep_its_loss_is_refused(monkeypatch: pytest.Monk
     """Without the floor, rounding alone breaks the bound somewhere in the tails."""
     built.cache_clear()
     monkeypatch.setattr(channel, "FLOOR", 0)
-    with pytest.raises(ConfigError, match="does not keep its own loss"):
+    with pytest.raises(ConfigError, match="exceeds its declared loss"):
         Geometric(epsilon=3.0).channel(Domain(1, 12))
     built.cache_clear()
 

@@ -131,7 +131,7 @@ def test_the_card_of_a_real_run_is_complete(trained_once: Workspace) -> None:
             assert len(line.loss.loss) == expected.get(line.type, 9)
             protection = {
                 "missing bit": "Randomised missing bit, epsilon 0.64",
-                "nominal": "Unary encoding (optimised), epsilon 0.64 a category",
+                "nominal": "Unary encoding (optimised), epsilon 0.64 per category",
             }
             assert line.mechanism == protection.get(line.type, "Global-map, epsilon 0.64")
     assert [(p.name, p.role) for p in found.parties] == [

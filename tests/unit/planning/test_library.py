@@ -46,7 +46,7 @@ def test_a_channel_is_refused_for_its_own_cause(given: dict[str, float], problem
 
 @pytest.mark.parametrize("cap", [0, -1, float("nan"), float("inf"), "1"])
 def test_a_cap_is_a_number(trained_once: Workspace, cap: float) -> None:
-    with pytest.raises(ConfigError, match="a number above 0"):
+    with pytest.raises(ConfigError, match="finite number above 0"):
         api.plan(trained_once.folder, "bank", max_loss_1=cap)
 
 

@@ -109,7 +109,7 @@ def test_importances_need_no_table_at_all(ask: Ask) -> None:
     ("options", "said"),
     [
         ({"total_loss_1": 1.0}, "either a public sample or declared importances"),
-        ({"total_loss_1": -1.0, "importance": ["income=1"]}, "a number above 0"),
+        ({"total_loss_1": -1.0, "importance": ["income=1"]}, "finite number above 0"),
         ({"total_loss_1": 1.0, "importance": ["incme=1"]}, "incme is not one of its features"),
         ({"total_loss_1": 1.0, "importance": ["income=x"]}, "income is not a number above 0"),
         ({"total_loss_1": 1.0, "importance": ["income=0"]}, "income is not a number above 0"),

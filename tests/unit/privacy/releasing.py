@@ -20,7 +20,7 @@ from opboost_ops.privacy.ledger.entries import Ledger
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.people import Forgotten
 from opboost_ops.privacy.pins import Pins
-from opboost_ops.privacy.releases import Releases, RunRequest, Taken
+from opboost_ops.privacy.releases import FeatureResponses, Releases, RunRequest
 from opboost_ops.tables.spill.arrays import Scratch
 
 KEY = bytes(32)
@@ -83,7 +83,7 @@ class Door:
         day: date = DAY,
         receiver: str = "credit",
         read: Sequence[int] | None = None,
-    ) -> dict[str, Taken]:
+    ) -> dict[str, FeatureResponses]:
         """One run over a table of values by ID; values are read of people without a pin."""
         declared = declared or (declaration(),)
         request = self.request(run, table, declared, day, receiver)

@@ -13,17 +13,17 @@ from opboost_ops.privacy.ledger.tables import VERSION, set_version
 
 def test_a_full_disk_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite's own refusal: it may use no more pages than the file has."""
-    connected = database._manual
+    connected = database._disable_autobegin
 
     def full(connection: Any, record: Any) -> None:
         connected(connection, record)
         connection.execute("PRAGMA max_page_count = 1")
 
     database._sqlite.cache_clear()
-    monkeypatch.setattr(database, "_manual", full)
-    with pytest.raises(ContractError, match="no space left on a disk of its own") as caught:
+    monkeypatch.setattr(database, "_disable_autobegin", full)
+    with pytest.raises(ContractError, match="is full") as caught:
         Database(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
-    assert "Free some" in caught.value.remedy
+    assert "Free space" in caught.value.remedy
     database._sqlite.cache_clear()
     monkeypatch.undo()
     Database(f"sqlite:///{tmp_path / 'ledger.sqlite'}").close()

@@ -6,7 +6,7 @@ from opboost_ops.config.policy import ModelBudget, Policy
 from opboost_ops.errors import BudgetError
 from opboost_ops.learning.private import leaf_sums
 from opboost_ops.privacy.ledger import renyi
-from opboost_ops.privacy.ledger.budgets import Budget, account_of, more_such
+from opboost_ops.privacy.ledger.budgets import Budget, account_of, remaining_models
 from opboost_ops.privacy.ledger.entries import LedgerEntry
 from opboost_ops.privacy.ledger.renyi import ORDERS, RenyiCurve
 
@@ -95,9 +95,9 @@ def test_as_many_more_models_as_are_said_fit_and_no_further_one(metrics: bool) -
     night = nightly(1)
     if metrics:
         night.append(entry("0", "metrics", epsilon=0.5))
-    more = more_such(night, budget)
+    more = remaining_models(night, budget)
     assert more is not None and 2 < more < 40
     fits, over = (account_of(night * (1 + count), budget).replaced for count in (more, more + 1))
     assert fits <= budget.epsilon < over
-    assert more_such(night * (2 + more), budget) == 0
-    assert more_such([], budget) is None
+    assert remaining_models(night * (2 + more), budget) == 0
+    assert remaining_models([], budget) is None

@@ -13,7 +13,7 @@ from opboost_ops.exchange.sealed.ids import sorting
 from opboost_ops.exchange.sealed.parts import part_of
 from opboost_ops.privacy.ledger import database as databases
 from opboost_ops.privacy.ledger.database import Database
-from opboost_ops.privacy.ledger.query_counts import QueryCount, QueryCounts, Question
+from opboost_ops.privacy.ledger.query_counts import Query, QueryCount, QueryCounts
 from opboost_ops.privacy.ledger.tables import METADATA, lines_of, replace_rows
 
 
@@ -45,7 +45,7 @@ class PartyState:
         most: int = 10**9,
         federation: str = "credit",
     ) -> QueryCount:
-        question = Question(federation, "lender", epoch, f"{number:064}", f"{number:016}")
+        question = Query(federation, "lender", epoch, f"{number:064}", f"{number:016}")
 
         def require(found: QueryCount) -> None:
             if found.epoch > most:
@@ -95,7 +95,7 @@ def test_the_size_of_a_query_bounds_its_count_before_a_point_is_read(database: D
     state.count(points(*range(1, 11)), 2, federation="other")
 
     def at_least(federation: str, people: int) -> QueryCount:
-        question = Question(federation, "lender", "2026-11", "f" * 64, "f" * 16)
+        question = Query(federation, "lender", "2026-11", "f" * 64, "f" * 16)
         return state.asked.at_least(question, people)
 
     # They may be the same people as before in this federation, and are others than elsewhere.
@@ -134,7 +134,7 @@ def test_a_ledger_without_these_tables_gets_them(tmp_path: Path) -> None:
             METADATA.tables[name].drop(connection)
     older.close()
     # Another process opens it.
-    databases._COMPLETE.discard(url)
+    databases._VERIFIED.discard(url)
     opened = Database(url)
     assert PartyState(opened).count(points(1), 1) == QueryCount(1, 1)
     opened.close()

@@ -49,7 +49,7 @@ def test_joiners_are_pinned_and_others_stay(door: Door) -> None:
 def test_only_values_without_a_pin_are_needed(door: Door) -> None:
     door.night(1, people(MANY))
     assert sent(door.night(2, people(MANY, 3), read=[]))
-    with pytest.raises(ContractError, match="changed since this run read"):
+    with pytest.raises(ContractError, match="changed after this run read"):
         door.night(3, people(MANY + 1), read=[])
     assert door.releases.of_run("f", f"{3:016x}") is None
 

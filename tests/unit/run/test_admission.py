@@ -178,4 +178,4 @@ def test_a_policy_that_changes_in_the_middle_of_a_run_is_asked_again(honest: Wor
     honest.until("preprocess", "bank")
     honest.edit_yaml("bank/policy.yaml", lambda p: p["features"].pop("income"))
     told(honest, "bank", "preprocess")
-    assert "features: income is not among those that may go" in honest.reason("bank")
+    assert "features: income is not listed for release" in honest.reason("bank")

@@ -138,7 +138,7 @@ def test_all_that_leaves_is_named() -> None:
     [
         ({f"{INCOME}__missing__fill": 26}, "missing.fill", "at its full loss: income 4.5"),
         ({f"{INCOME}__bounds": [0, 99]}, "bounds", "at its full loss: income 4.5"),
-        ({f"{INCOME}__uuid": str(uuid.uuid4())}, "uuid", "what leaves is the same"),
+        ({f"{INCOME}__uuid": str(uuid.uuid4())}, "uuid", "the same data is released"),
         (
             {f"{INCOME}__mechanism__epsilon": 2.0},
             "mechanism.epsilon",
@@ -168,4 +168,4 @@ def test_another_common_domain_redraws_only_what_follows_it(bank: Site) -> None:
     assert "releases" not in change.means, "income has a domain of its own, size its categories"
     (change,) = changes(load(bank), federation(**{f"{INCOME}__domain": {"lower": 1, "upper": 9}}))
     assert change.field == "federation.parties.bank.features.income.domain.upper"
-    assert "bank releases these columns once more" in change.means
+    assert "bank releases these columns again" in change.means
