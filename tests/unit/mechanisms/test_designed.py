@@ -111,14 +111,14 @@ def test_one_count_too_many_is_refused() -> None:
 )
 def test_what_is_no_channel_is_refused(change: dict[str, object]) -> None:
     table = table_of(made(0.64, 4.0)).model_copy(update=change)
-    with pytest.raises(ConfigError, match="is not a channel"):
+    with pytest.raises(ConfigError, match="is invalid"):
         Designed(epsilon=0.64, most=4.0, table=table).channel(TEN)
 
 
 def test_another_domain_and_a_file_s_name_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"is for \[1, 10\], but the domain is \[0, 9\]"):
         made().channel(Domain(0, 9))
-    with pytest.raises(ConfigError, match="was not read"):
+    with pytest.raises(ConfigError, match="was not loaded"):
         Designed(epsilon=1, most=2, table="near.json").channel(TEN)
 
 

@@ -71,7 +71,7 @@ def test_the_budget_caps_what_a_replaced_row_costs() -> None:
     nights = nightly(10)
     account = account_of(nights)
     Budget(policy_of(float(account.replaced) * 1.001)).models(nights[:9], nights[9:])
-    with pytest.raises(BudgetError, match="cost a replaced row"):
+    with pytest.raises(BudgetError, match="for a replaced row"):
         Budget(policy_of(float(account.replaced) * 0.999)).models(nights[:9], nights[9:])
 
 

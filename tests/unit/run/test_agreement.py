@@ -157,7 +157,7 @@ def test_a_change_says_what_it_costs(
 
 
 def test_a_first_agreement_releases_nothing_again(bank: Site) -> None:
-    assert not [c for c in changes(load(bank), federation()) if "once more" in c.means]
+    assert not [c for c in changes(load(bank), federation()) if "again" in c.means]
 
 
 def test_another_common_domain_redraws_only_what_follows_it(bank: Site) -> None:
