@@ -15,7 +15,7 @@ def refresh_tables() -> None:
 
 @task
 def tell_people(version: str | None = None) -> str:
-    """Say which version came of it."""
+    """Name the version that was trained."""
     return f"credit has version {version}"
 
 

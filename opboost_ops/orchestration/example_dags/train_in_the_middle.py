@@ -10,7 +10,7 @@ from opboost_ops.orchestration.dags.task_group import TrainFederation
 
 @task
 def tell_people(trained: Any) -> str:
-    """Say which version came of it."""
+    """Name the version that was trained."""
     return f"version {trained['version']}, champion: {trained['champion']}"
 
 
