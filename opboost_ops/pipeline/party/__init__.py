@@ -1,12 +1,12 @@
-"""One party: what it has agreed to, which keys and store it trusts, what it accepts.
+"""One party: its agreements, the keys and store that it trusts, and the plans that it accepts.
 
-- `agreement`: agreeing, withdrawing, and whether the party takes part at all.
-- `admission.admit`: a plan is compared with agreement and policy before a table is opened.
-- `inbox.accept_plan`: a party takes the plan, and afterwards every artifact in order.
-- `trust`: the keys and the store that a party trusts, by its own `clock`.
-- `approval`, `admin_actions`: what a person of the party decides.
+- `agreement`: agreeing, withdrawing, and whether the party has stopped taking part.
+- `admission.admit`: compares a plan with agreement and policy before any table is opened.
+- `inbox.accept_plan`: accepts a run's plan, then each artifact in protocol order.
+- `trust`: the keys and the store that a party trusts, judged by its own `clock`.
+- `approval`, `admin_actions`: decisions of the party's people.
 - `rollback` compares the database with the newest signed checkpoint; `recovery` charges
-  what the ledger lost; `forgotten_rows` removes a forgotten person from copies.
-- `site_faults`, `own_table`: faults at one machine's sites, and what a table's people should know.
-- `invitations`: runs of another Airflow.
+  releases that the ledger lost; `forgotten_rows` removes a forgotten person from copies.
+- `site_faults`, `own_table`: faults of the sites on one machine, and of a party's own table.
+- `invitations`: runs that another Airflow has opened.
 """

@@ -1,9 +1,10 @@
 """Admin actions of a person at one party: promote, roll back, stop taking part, resume.
 
-Each is an entry of the party's own audit log with who, when and why; asked through Airflow or at
-home, it is the same. Who asked is what Airflow says, which the party cannot verify: its policy
-decides what may be asked that way. A party that has stopped refuses every plan of the federation,
-also of runs under way, until it resumes. What was stopped at home is resumed at home only.
+Each action is an entry in the party's audit log with the person, the time and the reason, whether
+it was requested through Airflow or on the party's own machine ("at home"). The party cannot verify
+the user that Airflow names, so its policy lists the actions allowed through Airflow. A stopped
+party refuses every plan of the federation, including plans of current runs, until it resumes. A
+stop made at home can only be ended at home.
 """
 
 import contextlib
@@ -33,7 +34,7 @@ _ACTIONS: dict[AdminAction, Action] = {
     "resume": "resumed",
 }
 
-#: What others learn of it; a promotion at home tells nobody anything.
+#: The disclosure that each action records; a promotion at home discloses nothing.
 _TELLS: dict[Action, str] = {
     "promoted": "which version is champion, and that a person decided it",
     "rolled_back": "which version is champion, and that a person decided it",
@@ -43,17 +44,17 @@ _TELLS: dict[Action, str] = {
 
 _REFUSED: Action = "act_refused"
 
-#: Most letters of a name that Airflow gives.
+#: Maximum characters of a user name from Airflow.
 _LONGEST = 100
 
 
 class Form(Record):
-    """A request by a form of Airflow's to a party.
+    """A request from an Airflow trigger form.
 
     Attributes:
-        act: What.
-        version: Which version, for those acts that need one.
-        reason: Why.
+        act: The action.
+        version: Model version, for actions that need one.
+        reason: One of the fixed reasons.
     """
 
     act: AdminAction
@@ -63,14 +64,14 @@ class Form(Record):
 
 @dataclass(frozen=True)
 class ActionRequest:
-    """A request to a party.
+    """A person's request for an admin action.
 
     Attributes:
-        act: What.
+        act: The action.
         why: The reason.
-        who: The person, as far as it is known.
-        version: Which version, for those acts that need one.
-        run: OpBoost's id of the run of Airflow's by which it is asked; empty at home.
+        who: The person, as far as known.
+        version: Model version, for actions that need one.
+        run: OpBoost's ID of the Airflow run that carries the request; empty at home.
     """
 
     act: AdminAction
@@ -83,27 +84,26 @@ class ActionRequest:
 def from_airflow(
     party: str, federation: str, run: str, who: str | None, entries: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Do what a form of Airflow's asks of a party, once for each run.
+    """Perform the action that an Airflow form requests, at most once per run.
 
-    That the run acted or was refused before is read from the party's audit log alone. The task of
-    such a run is skipped: it neither acts a second time nor succeeds without acting, and whoever
-    clears a refused run does not act in the name of the person who triggered it.
+    Whether the run has already acted or was refused is read from the party's audit log alone. The
+    task of such a run is skipped: it does not act twice, does not succeed without acting, and
+    clearing a refused run does not repeat the request in the name of the user who triggered it.
 
     Args:
-        party: Whose.
+        party: The party that acts.
         federation: Name of the federation.
-        run: OpBoost's id of the run that asks.
-        who: The user who has triggered it, as Airflow says.
+        run: OpBoost's ID of the run.
+        who: The user who triggered the run, according to Airflow.
         entries: The form's fields; see `Form`.
 
     Returns:
-        A summary that anybody may see; the reason is not in it. ``skip`` where the run has acted
-        before.
+        A public summary, without the reason. It has the key ``skip`` if the run has acted before.
 
     Raises:
-        ConfigError: The form asks for what there is not.
-        PolicyError: The party's policy allows no such act through Airflow.
-        ContractError: There is no such version, or it cannot be put into use.
+        ConfigError: The form is invalid.
+        PolicyError: The party's policy does not allow this action through Airflow.
+        ContractError: The version does not exist or cannot become champion.
     """
     site, policy = site_of(party)
     form = _form(party, entries)
@@ -124,21 +124,21 @@ def from_airflow(
 def do(
     site: Site, federation: str, request: ActionRequest, allowed: Collection[str] | None = None
 ) -> str:
-    """Do what was requested, and log it, or that it was refused, in the party's state.
+    """Perform a requested action and log it; log a refused request too.
 
     Args:
-        site: The party's.
+        site: The party's site.
         federation: Name of the federation.
-        request: What.
-        allowed: What may be asked; everything when absent.
+        request: The request.
+        allowed: Allowed actions; all if None.
 
     Returns:
-        The version that is champion now; empty where none was asked for.
+        The version that is now champion; empty for actions without a version.
 
     Raises:
-        ConfigError: A version is missing, or the party has no part in the federation.
-        PolicyError: It is not allowed.
-        ContractError: There is no such version, or it cannot be put into use.
+        ConfigError: The version is missing, or the party is not in the federation.
+        PolicyError: The policy does not allow the action.
+        ContractError: The version does not exist or cannot become champion.
     """
     place = _place(federation, request)
     try:
@@ -147,13 +147,13 @@ def do(
                 f"The policy of {site.party} does not allow {request.act} through Airflow.",
                 "The party can do it at home, or allow it with `acts` in policy.yaml.",
             )
-        # Nobody else writes meanwhile: nothing is done that the log does not get.
+        # One transaction: no action without its log entry.
         with open_state(site) as state, state.together():
             version = _done(state, site, federation, request)
             action = _ACTIONS[request.act]
             named = f"version {version}: " if version else ""
             detail = f"{request.who}: {named}{request.why}"
-            # Its place in the chain is a name that nothing else has.
+            # The entry's position in the hash chain is a unique name.
             name = state.audit.add(action, place, site.party, detail=detail)
             if request.run or not version:
                 enter(state, site.party, federation, action, name, _TELLS[action])
@@ -172,7 +172,7 @@ def do(
 def _form(party: str, entries: Mapping[str, Any]) -> Form:
     with contextlib.suppress(ValidationError):
         return Form.model_validate(entries)
-    # What was typed may be a reason in somebody's own words: it is not repeated.
+    # The typed text may contain a person's own words: do not repeat it.
     raise ConfigError(
         f"The request to {party} is invalid; nothing was done.",
         f"An action is one of {', '.join(ADMIN_ACTIONS)}; a reason one of: {', '.join(REASONS)}.",
@@ -205,7 +205,7 @@ def _done(state: PartyState, site: Site, federation: str, request: ActionRequest
             f"{site.party} stopped taking part in {federation} at home.",
             "It resumes at home: `opboost resume SITE FEDERATION`.",
         )
-    # A stop at home outranks one through Airflow: from then on it ends at home only.
+    # A stop at home overrides one through Airflow, and then ends at home only.
     if request.act == "stop" and stop is not None and (request.run or stop.at_home):
         raise ConfigError(
             f"{site.party} had already stopped taking part in {federation}, at {stop.at}.",
@@ -229,7 +229,7 @@ def _put_into_use(site: Site, federation: str, request: ActionRequest) -> str:
                 f"{request.version} of {federation}.",
                 "The models page and `opboost models list` show those that it keeps.",
             )
-        # A damaged one is not put into use.
+        # Raises if the version's files are damaged.
         registry.files(request.version)
     elif request.run or request.act == "promote":
         raise ConfigError("No version is named.", "Name one: the models page shows all.")

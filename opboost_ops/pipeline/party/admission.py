@@ -1,8 +1,8 @@
-"""Consent before the first touch: a plan is compared with what the party has agreed to.
+"""Admission: a party compares a plan with its agreement and policy before any table is opened.
 
-The one place where it is, for every stage of every party, before a table is opened. Whatever a
-plan differs in, outside the party all refusals are the same words; its own people find the reason
-in ``errors/refused.txt`` of the run's home folder, and in the audit log.
+This is the only place with these checks, for every stage of every party. Outsiders see the same
+words for every refusal; the party's own people find the reason in ``errors/refused.txt`` of the
+run's home folder and in the audit log.
 """
 
 import hashlib
@@ -27,19 +27,19 @@ from opboost_ops.privacy.consent.agreements import Agreements
 from opboost_ops.privacy.consent.compliance import require_consent
 from opboost_ops.privacy.ledger.checkpoints import Checkpoint
 
-#: Where a run's home keeps why it was refused.
+#: File in a run's home with the reasons of a refusal.
 REFUSED = "errors/refused.txt"
 
-#: Where a run's home keeps what was compared: nothing is compared twice while it is unchanged.
+#: Digest of the inputs that were admitted: they are not compared again while unchanged.
 _ADMITTED = "admitted"
 
-#: Folder of the federation's home with the month's runs, by purpose.
+#: Folder in the federation's home with the runs of the current month, by purpose.
 _RUNS = "runs"
 
-#: What a refusal is to the notifiers of the party's own people.
+#: Notification to the party's own people, by kind of refusal.
 _NOTICES = {"not agreed": "agreement_needed", "stopped": "schedule_stopped"}
 
-#: Most fields that an audit line names; the home folder has all.
+#: Maximum fields in an audit entry; the home folder has all.
 _NAMED = 20
 
 
@@ -49,11 +49,11 @@ class Proposal:
 
     Attributes:
         plan: The plan.
-        run: The run's id.
+        run: The run's ID.
         digest: The plan's digest.
         home: The party's folder for the run.
-        day: As of when keys are judged.
-        received: By party, the latest checkpoint that the plan says to have received.
+        day: Date for which the validity of keys is judged.
+        received: The latest checkpoint of each party that the plan claims to have received.
     """
 
     plan: Plan
@@ -65,17 +65,17 @@ class Proposal:
 
 
 def admit(party: Publisher, proposal: Proposal) -> None:
-    """Refuse a plan that is not what the party has agreed to, or that its policy does not allow.
+    """Refuse a plan that differs from the party's agreement or that its policy does not allow.
 
-    The party's own state is looked at besides, before its first task: where it was rolled back, or
-    pins are lost, nothing is released.
+    Before the party's first task its own state is checked as well: nothing is released if it was
+    rolled back or if pins are lost.
 
     Args:
-        party: Who is asked to take part.
+        party: The party that is asked to take part.
         proposal: The plan.
 
     Raises:
-        PolicyError: In the same words, whatever the reason.
+        PolicyError: The party refuses; the message is the same for every reason.
         ConfigError: The party's secret cannot be read.
     """
     plan, run, digest, home = proposal.plan, proposal.run, proposal.digest, proposal.home
@@ -108,12 +108,7 @@ def admit(party: Publisher, proposal: Proposal) -> None:
 
 
 def runs_of_month(party: Publisher, plan: Plan) -> tuple[str, list[str]]:
-    """This month, and the runs of the plan's purpose that the party takes part in.
-
-    Args:
-        party: Who is asked to take part.
-        plan: The plan.
-    """
+    """Return the current month and its runs of the plan's purpose that this party takes part in."""
     month = f"{clock.today():%Y-%m}"
     home, name = _federation_home(party, plan), f"{_RUNS}/{plan.purpose}"
     return month, list((home.json(name) if home.has(name) else {}).get(month, ()))
@@ -124,7 +119,7 @@ def _federation_home(party: Publisher, plan: Plan) -> Home:
 
 
 def _against_terms(plan: Plan, runs: Sequence[str], run: str) -> Iterator[str]:
-    """Why the terms that were agreed end or limit a party's answers."""
+    """Reasons from the agreed terms: they have ended, or the month's runs are used up."""
     terms = plan.federation.terms
     if clock.today() > terms.until:
         yield f"terms: the agreement was until {terms.until}"
@@ -136,17 +131,17 @@ def _against_terms(plan: Plan, runs: Sequence[str], run: str) -> Iterator[str]:
 def require_not_stopped(
     party: Publisher, federation: Federation, run: str, digest: str, home: Home
 ) -> None:
-    """Refuse to publish for a run that the party has stopped taking part in meanwhile.
+    """Refuse to publish for a run after the party has stopped taking part.
 
     Args:
-        party: Who is about to publish.
-        federation: The plan's.
-        run: The run's id.
+        party: The party that is about to publish.
+        federation: The plan's federation.
+        run: The run's ID.
         digest: The plan's digest.
         home: The party's folder for the run.
 
     Raises:
-        PolicyError: In the words of `admit`.
+        PolicyError: With the same message as `admit`.
     """
     with open_state(party.site) as state:
         stop = stopped(state, federation.name)
@@ -175,14 +170,14 @@ def _refused(
 def refuse_unknown(
     party: Publisher, federation: str, run: str, holder: str, why: str, home: Home
 ) -> PolicyError:
-    """Refuse a run of a label holder that the party's policy does not know, in the same words.
+    """Return the refusal of a run whose label holder the party's policy does not name.
 
     Args:
-        party: Who is asked to take part.
+        party: The party that refuses.
         federation: Name of the federation.
-        run: The run's id.
-        holder: Who opened it.
-        why: The reason, for the party's own eyes.
+        run: The run's ID.
+        holder: The label holder that opened the run.
+        why: The reason, stored for the party's own people only.
         home: The party's folder for the run.
     """
     _note(party, federation, holder, run, "", "not agreed", [why], home)
@@ -190,13 +185,13 @@ def refuse_unknown(
 
 
 def refusal(party: str, federation: str, run: str, notice: str = "") -> PolicyError:
-    """The refusal as outsiders see it, and all of it.
+    """Return the refusal that outsiders see: its message is the same for every reason.
 
     Args:
-        party: Who refuses.
+        party: The party that refuses.
         federation: Name of the federation.
-        run: The run's id.
-        notice: What the party's own people are told of it.
+        run: The run's ID.
+        notice: Kind of notification to the party's own people.
     """
     return PolicyError(
         f"{party} refused run {run} of {federation} and releases nothing more of this run.",
@@ -209,19 +204,19 @@ def refusal(party: str, federation: str, run: str, notice: str = "") -> PolicyEr
 
 
 def reasons_against(party: Publisher, plan: Plan, day: date) -> list[str]:
-    """Why a party refuses a plan, for its own eyes; empty if it takes part.
+    """Return the reasons why a party refuses a plan, for its own people; empty if it accepts.
 
     Args:
-        party: Who is asked to take part.
+        party: The party.
         plan: The plan.
-        day: As of when keys are judged.
+        day: Date for which the validity of keys is judged.
     """
     try:
         agreements = agreements_of(party.site)
     except OpBoostError as error:
         return [str(error)]
     reasons = list(_against_agreement(agreements, plan, day))
-    # Only an agreed federation has channels that are worth building.
+    # Losses are computed only for a federation that has been agreed to.
     if not reasons:
         try:
             policy = trust.for_run(party.policy, agreements, plan.federation)
@@ -247,7 +242,7 @@ def _against_agreement(agreements: Agreements, plan: Plan, day: date) -> Iterato
             return
         pinned = newest
         if named is not None and trust.alike_but_for_keys(named, newest):
-            # Parties agree to a new key one after the other, and runs go on.
+            # Parties agree to a new key one after another; runs continue meanwhile.
             pinned = named
         elif named is None or named.digest != newest.digest:
             yield f"agreement: the plan is not under the newest, number {newest.number}"
@@ -292,12 +287,12 @@ def _against_state(
 
 
 def _compared(party: Publisher, digest: str) -> str:
-    """A name of all that a plan is compared with."""
+    """Return a digest of everything that a plan is compared with."""
     policy, software = party.policy.model_dump_json(), (__version__, PROTOCOL)
     try:
         agreed = agreements_of(party.site).fingerprint()
     except OpBoostError:
-        # It is refused as a reason of its own, and so never admitted.
+        # `reasons_against` refuses unreadable agreements, so this is never admitted.
         agreed = ""
     facts = (digest, agreed, policy, software)
     return hashlib.sha256(repr(facts).encode()).hexdigest()
@@ -313,7 +308,7 @@ def _note(
     reasons: list[str],
     home: Home,
 ) -> bool:
-    """Tell the party's own people, once for each reason; whether it is new."""
+    """Store the reasons for the party's own people, and log them; return True if they are new."""
     text = "\n".join(reasons) + "\n"
     file = home.folder / REFUSED
     if file.is_file() and file.read_text(encoding="utf-8") == text:

@@ -1,8 +1,8 @@
-"""Agreeing and withdrawing: what a party answers, numbered, dated, with a line in its audit log.
+"""Agreements of a party with federations: agreeing, withdrawing, stopping.
 
-One agreement of a federation is in force: a new one retires the former. A version that was trained
-under a former one is scored only where the party's own audit log has its training, and its people
-keep it by name.
+Agreements are numbered and dated, with an entry in the party's audit log. A federation has one
+agreement in force; a new one replaces the former. A version trained under a former agreement can
+be scored only if the party's own audit log has its training and its people keep it by name.
 
 A party that has stopped takes part in no run of the federation until it resumes.
 """
@@ -25,19 +25,19 @@ from opboost_ops.privacy.consent.exposure import exposure_words
 from opboost_ops.privacy.edge_charges import require_charged
 from opboost_ops.privacy.ledger.tables import now
 
-#: Artifacts of training runs alone: a party that has sent one has taken part in a training.
+#: Kinds of artifacts of training runs only: a party that has sent one took part in training.
 _TRAINED = frozenset(kind.name for kind in KINDS.values() if kind.runs == TRAIN)
 
-#: Parts of an artifact's place after its federation: run, kind and sender.
+#: Number of parts of an artifact's place after the federation: run, kind and sender.
 _ARTIFACT = 3
 
-#: Most fields that a line names; `opboost agree` shows all.
+#: Maximum fields in a message; `opboost agree` shows all.
 _NAMED = 20
 
-#: How the audit log names a person who acted through Airflow.
+#: Suffix in the audit log of a person who acted through Airflow.
 THROUGH_AIRFLOW = " through Airflow"
 
-#: Beside ``site.yaml``: its party is one of a demonstration or an experiment.
+#: File beside ``site.yaml`` that marks a party of a demo or an experiment.
 MADE_UP = ".made-up"
 
 
@@ -49,28 +49,28 @@ def agree(
     by: str = "",
     because: str = "",
 ) -> Agreement:
-    """Pin a federation as it is declared; what is agreed already is not agreed again.
+    """Agree to a federation as declared; return the existing agreement if nothing has changed.
 
-    The former agreement is no longer in force.
+    A new agreement replaces the former one.
 
     Args:
-        site: The party's.
-        federation: As declared.
-        keep: Versions that may still be scored under the agreement of their training.
-        by: Who agrees for the party.
-        because: Why.
+        site: The party's site.
+        federation: The federation as declared.
+        keep: Versions that may still be scored under the agreement they were trained under.
+        by: The person who agrees for the party.
+        because: The reason.
 
     Returns:
-        The agreement that stands now.
+        The agreement in force.
 
     Raises:
-        ConfigError: The party is not in the federation, an agreement was changed, or the database
-            is gone; or the federation's terms have ended, or it has another uuid than before, or
-            names keys that it may not; or the party has no record of a version to keep.
+        ConfigError: The party is not in the federation; an agreement was changed by hand; the
+            database is missing; the terms have ended; the uuid differs from the agreed one; a key
+            is not allowed; or the party has no record of a version to keep.
     """
     require_member(site, federation)
     until = federation.terms.until
-    # By terms that have ended nothing would be answered.
+    # Under expired terms the party would answer nothing.
     if clock.today() > until:
         raise ConfigError(
             f"The terms of {federation.name} ended on {until}.",
@@ -112,7 +112,7 @@ def agree(
 
 
 def _require_same_uuid(before: Sequence[Agreement], federation: Federation) -> None:
-    """Refuse to hold out other people than before: models have trained on them."""
+    """Refuse a changed uuid: it would hold out people whom earlier models were trained on."""
     agreed = {agreement.content["federation"]["uuid"] for agreement in before}
     if agreed - {str(federation.uuid)}:
         raise ConfigError(
@@ -123,18 +123,20 @@ def _require_same_uuid(before: Sequence[Agreement], federation: Federation) -> N
 
 
 def trained_under(state: PartyState, federation: str) -> dict[str, Agreement]:
-    """By version that the party helped to train, the agreement in force then; the last first.
+    """Return the agreement in force at the training of each version, newest version first.
+
+    Only versions that the party helped to train are included.
 
     Args:
-        state: The party's.
-        federation: The federation's name.
+        state: The party's state.
+        federation: Name of the federation.
     """
     by_number = {
         agreement.number: agreement for agreement in state.agreements.read().of(federation)
     }
     by_version: dict[str, Agreement] = {}
     in_force: Agreement | None = None
-    # The log's order decides: two entries may be of one second, and a clock may be set back.
+    # The order of the log decides: entries may share a second, and clocks may be set back.
     for _number, entry, _hash in state.audit.entries():
         name, _, rest = entry.place.partition("/")
         if name != federation:
@@ -151,7 +153,7 @@ def trained_under(state: PartyState, federation: str) -> dict[str, Agreement]:
 def _kept_agreements(
     state: PartyState, federation: str, versions: Collection[str]
 ) -> dict[str, int]:
-    """The number of the agreement of each version's training."""
+    """Return the number of the agreement that each version was trained under."""
     if not versions:
         return {}
     trained = trained_under(state, federation)
@@ -177,11 +179,11 @@ def _in_words(agreements: dict[str, int]) -> str:
 
 
 def lacking(site: Site, federation: Federation) -> str:
-    """The parts of a federation to which a party has not agreed, in words; empty if none.
+    """Describe the parts of a federation that a party has not agreed to; empty if none.
 
     Args:
-        site: The party's.
-        federation: As declared.
+        site: The party's site.
+        federation: The federation as declared.
 
     Raises:
         ConfigError: An agreement was changed by hand.
@@ -195,17 +197,17 @@ def lacking(site: Site, federation: Federation) -> str:
 
 
 def withdraw(site: Site, number: int) -> tuple[Agreement, ...]:
-    """Stop answering under an agreement, and under others of the same content.
+    """Withdraw an agreement and all agreements with the same content.
 
     Args:
-        site: The party's.
-        number: The agreement's.
+        site: The party's site.
+        number: The agreement's number.
 
     Returns:
-        What was withdrawn.
+        The withdrawn agreements.
 
     Raises:
-        ConfigError: There is no such agreement, or it was withdrawn before.
+        ConfigError: The agreement does not exist or was withdrawn before.
     """
     with open_state(site) as state, state.together():
         agreements = state.agreements.read()
@@ -228,10 +230,10 @@ def withdraw(site: Site, number: int) -> tuple[Agreement, ...]:
 
 
 def require_member(site: Site, federation: Federation) -> None:
-    """Refuse a federation in which the site's party has no part.
+    """Require that the site's party belongs to a federation.
 
     Raises:
-        ConfigError: It has none.
+        ConfigError: It does not.
     """
     if site.party not in federation.parties:
         raise ConfigError(
@@ -253,13 +255,13 @@ def _log_agreement(
 
 @dataclass(frozen=True)
 class Stop:
-    """A party's stop in one federation, which nothing has ended yet.
+    """A party's current stop in one federation.
 
     Attributes:
-        at: When it began, UTC.
-        by: The user of Airflow who asked for it; empty where it was done at home, since its own
-            people are not named outside.
-        at_home: Whether it was done at home. Then it also ends at home.
+        at: Start, UTC.
+        by: The Airflow user who requested it; empty for a stop at home, because the party's own
+            people are not named to outsiders.
+        at_home: True if it was made at home; then it can only be ended at home.
     """
 
     at: str
@@ -268,10 +270,10 @@ class Stop:
 
 
 def stopped(state: PartyState, federation: str) -> Stop | None:
-    """A party's present stop in a federation, by its audit log; None if it takes part.
+    """Return a party's current stop in a federation from its audit log; None if it takes part.
 
     Args:
-        state: The party's.
+        state: The party's state.
         federation: Name of the federation.
     """
     entries = state.audit.of("stopped", "resumed")
@@ -285,10 +287,10 @@ def stopped(state: PartyState, federation: str) -> Stop | None:
 
 
 def require_taking_part(site: Site, federation: str) -> None:
-    """Refuse what a party that has stopped taking part does not answer.
+    """Require that a party has not stopped taking part in a federation.
 
     Args:
-        site: The party's.
+        site: The party's site.
         federation: Name of the federation.
 
     Raises:

@@ -1,11 +1,11 @@
-"""A release that needs a person: asked before anything is drawn, answered at home, obeyed here.
+"""Human approval of releases: requested before any draw, answered at home, enforced here.
 
-Only public facts decide whether a person is asked: the policy and the earlier releases.
-The answer is an entry of the party's own audit log, bound to the plan that was asked about: to its
-federation, its run and the keys of its parties. It is void for anything else. Before it no stage of
-the party runs, because already a passed check and an answered query tell of its table. Who
-answers may look at anything of the party's; so that it was asked, and what came of it, is told
-exactly and stands in the ledger.
+Only public facts decide whether approval is needed: the policy and the earlier releases.
+The answer is an entry in the party's own audit log, bound to one plan: its federation, run and the
+keys of its parties. It is void for any other plan. No stage of the party runs before the answer,
+because even a passed check or an answered query discloses something about its table. The person
+who answers may look at all of the party's data, so the request and its outcome are themselves
+exact disclosures and are entered in the ledger.
 """
 
 import datetime
@@ -25,41 +25,41 @@ from opboost_ops.pipeline.runner.drawing import choices
 from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.privacy.ledger.entries import LedgerEntry
 
-#: The step that draws what a release opens, and the one that may answer of values of the day.
+#: The step that draws releases, and the step that may answer routes for changed values every run.
 _DRAWS = "desensitize"
 _ROUTES = "answer_routes"
 
-#: Where a run's home keeps what was approved, or needs no approval: nothing is asked twice.
+#: File in a run's home that records an approval, or that none is needed: no second request.
 _PASSED = "approved"
 
 _PLACE = "approval"
 _ANSWERS: tuple[Action, ...] = ("approved", "declined")
 
-#: Hours after which an unanswered release is declined: two working days.
+#: Hours until an unanswered request counts as declined: two working days.
 HOURS = 48
 
-#: So many digits of a plan's digest are shown, and must be named in an answer.
+#: Hex digits of a plan's digest that are shown and that an answer must repeat.
 PLAN_DIGITS = 16
 
 
 def waits_since(state: PartyState, federation: str, run: str) -> str | None:
-    """Since when a run waits for a person of the party, UTC; None where nobody is waited for.
+    """Return the UTC time since which a run waits for approval; None if it does not wait.
 
     Args:
-        state: The party's.
+        state: The party's state.
         federation: Name of the federation.
-        run: The run's id.
+        run: The run's ID.
     """
     return asked_since(state.audit.of("asked", *_ANSWERS), federation, run)
 
 
 def asked_since(entries: Iterable[Entry], federation: str, run: str) -> str | None:
-    """Since when a run waits for a person, by entries of the party's audit log; see `waits_since`.
+    """Return the time since which a run waits for approval, from audit log entries.
 
     Args:
-        entries: All of the run, oldest first; others are passed over.
+        entries: Entries that include all of the run's, oldest first.
         federation: Name of the federation.
-        run: The run's id.
+        run: The run's ID.
     """
     place = f"{federation}/{run}/{_PLACE}"
     matching = [e for e in entries if e.place == place and e.action in ("asked", *_ANSWERS)]
@@ -67,7 +67,7 @@ def asked_since(entries: Iterable[Entry], federation: str, run: str) -> str | No
 
 
 def is_over(since: str) -> bool:
-    """Test whether the time in which a person may answer is over.
+    """Return True if the time to answer a request has passed.
 
     Args:
         since: Time of the request, UTC.
@@ -85,22 +85,22 @@ def require(
     home: Home,
     day: datetime.date,
 ) -> None:
-    """Let a run go on that needs no person, or that one has approved; before its first stage.
+    """Require human approval of a run before its first stage, if the policy asks for it.
 
-    One answer is for all that the run releases.
+    One answer covers all releases of the run.
 
     Args:
-        party: Who is about to release.
-        federation: The plan's.
-        run: The run's id.
+        party: The party that is about to release.
+        federation: The plan's federation.
+        run: The run's ID.
         plan: The plan's digest.
-        stages: All that the party has in the run.
+        stages: All stages of the party in the run.
         home: The party's folder for the run.
-        day: The plan's day.
+        day: The plan's date.
 
     Raises:
-        ApprovalError: Nobody has answered yet; nothing was drawn, charged or released.
-        PolicyError: A person has declined, or nobody has answered in time.
+        ApprovalError: There is no answer yet; nothing was drawn, charged or released.
+        PolicyError: The request was declined or expired.
     """
     passed = [plan, party.policy.approve]
     if home.has(_PASSED) and home.json(_PASSED) == passed:
@@ -139,18 +139,18 @@ def require(
 def confirm(
     party: Publisher, federation: Federation, run: str, plan: str, reasons: Collection[str]
 ) -> None:
-    """Let the label holder use releases that need a person, once one has approved.
+    """Require approval at the label holder before it uses releases that need one.
 
     Args:
         party: The label holder.
-        federation: The plan's.
-        run: The run's id.
+        federation: The plan's federation.
+        run: The run's ID.
         plan: The plan's digest.
-        reasons: Why a person is needed, in public words.
+        reasons: Public reasons why approval is needed.
 
     Raises:
-        ApprovalError: Nobody has answered yet; nothing of the releases was used.
-        PolicyError: A person has declined, or nobody has answered in time.
+        ApprovalError: There is no answer yet; none of the releases were used.
+        PolicyError: The request was declined or expired.
     """
     with open_state(party.site) as state:
         request, answer = _ask(state, party, federation, run, plan, reasons)
@@ -175,7 +175,7 @@ def _ask(
     plan: str,
     reasons: Collection[str],
 ) -> tuple[Entry | None, Entry | None]:
-    """An earlier question about a plan and its answer; a new question is entered."""
+    """Return the earlier request about a plan and its answer; enter a request if there is none."""
     place = f"{federation.name}/{run}/{_PLACE}"
     request, answer = _said(state).get((place, plan), (None, None))
     if request is None:
@@ -189,7 +189,7 @@ def _ask(
 
 
 def _counterparties(federation: Federation, party: str) -> str:
-    """With whom a run is, by the fingerprints of their keys."""
+    """Describe the other parties of a run by the fingerprints of their keys."""
     return "Parties: " + ", ".join(
         f"{name} ({fingerprint(spec.signing_key, spec.encryption_key)})"
         for name, spec in federation.parties.items()
@@ -205,15 +205,15 @@ def reasons_for(
     stages: Collection[str],
     opens: Sequence[str],
 ) -> list[str]:
-    """Why a release needs a person, in public words; empty if it needs none.
+    """Return public reasons why a release needs approval; empty if it needs none.
 
     Args:
-        policy: The party's own.
-        federation: The plan's.
-        run: The run's id.
-        entries: Of the party's ledger.
-        stages: All that the party has in the run.
-        opens: The features of which the run would open, and charge, a release.
+        policy: The party's policy.
+        federation: The plan's federation.
+        run: The run's ID.
+        entries: Entries of the party's ledger.
+        stages: All stages of the party in the run.
+        opens: Features for which the run would open, and charge, a release.
     """
     if policy.approve == "never":
         return []
@@ -226,7 +226,7 @@ def reasons_for(
         reasons.append(f"it is the first release of {federation.name} to {receiver}")
     elif _DRAWS in stages and opens and every:
         reasons.append(f"a release of {', '.join(opens)} to {receiver} opens and is charged")
-    # Pinned integers are disclosed once a release, which is asked about when it opens.
+    # Pinned integers are disclosed once per release; approval covers that when it opens.
     daily = any(rule.routed == "every_run" for rule in policy.features.values())
     for step in (STEPS[stage] for stage in stages if STEPS[stage].approval):
         repeated = any(
@@ -239,14 +239,14 @@ def reasons_for(
 
 
 def waiting(site: Site, run: str) -> list[tuple[Entry, Entry | None]]:
-    """Requests for approval of runs of an id, one per federation and plan, with their answers.
+    """Return the requests for approval of a run ID, one per federation and plan, with answers.
 
     Args:
-        site: The party's.
-        run: The runs' id.
+        site: The party's site.
+        run: The run's ID.
 
     Raises:
-        ConfigError: Nobody was asked about such a run.
+        ConfigError: There is no request for such a run.
     """
     with open_state(site) as state:
         by_plan = _said(state)
@@ -260,21 +260,21 @@ def waiting(site: Site, run: str) -> list[tuple[Entry, Entry | None]]:
 
 
 def answer(site: Site, run: str, plan: str, approve: bool, who: str, why: str) -> Entry:
-    """Write a person's answer into the party's state; it is never changed again.
+    """Record a person's answer in the party's state; it is final.
 
     Args:
-        site: The party's.
-        run: The run's id.
-        plan: Digest of the plan that was read, or how it begins.
-        approve: Whether the release may go.
+        site: The party's site.
+        run: The run's ID.
+        plan: Digest of the plan that was read, or at least its first `PLAN_DIGITS` digits.
+        approve: True to approve, False to decline.
         who: The person.
-        why: In words.
+        why: The reason, in words.
 
     Returns:
-        What was asked.
+        The request.
 
     Raises:
-        ConfigError: Nobody was asked about that plan, or it was answered already.
+        ConfigError: There is no request for that plan, or it was answered before.
     """
     of = [
         pair
@@ -299,7 +299,7 @@ def answer(site: Site, run: str, plan: str, approve: bool, who: str, why: str) -
 
 
 def _said(state: PartyState) -> dict[tuple[str, str], tuple[Entry, Entry | None]]:
-    """By place and plan, what a person was asked and the first answer: no later one changes it."""
+    """Return each request with its first answer, by place and plan; later answers are void."""
     requests: dict[tuple[str, str], Entry] = {}
     answers: dict[tuple[str, str], Entry] = {}
     for entry in state.audit.of("asked", *_ANSWERS):

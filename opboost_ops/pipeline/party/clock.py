@@ -1,8 +1,8 @@
-"""This party's own clock: what it believes of the day, whatever others say."""
+"""The party's own clock: dates that other parties claim do not change it."""
 
 from datetime import UTC, date, datetime
 
 
 def today() -> date:
-    """The day now, UTC."""
+    """Return the current date, UTC."""
     return datetime.now(UTC).date()

@@ -1,4 +1,4 @@
-"""A forgotten person's rows in the copies that runs have made of a party's sources."""
+"""Removal of a forgotten person's rows from the copies that runs made of a party's sources."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -19,18 +19,18 @@ from opboost_ops.tables.spill.files import whole_file
 
 
 def remove_rows(site: Site, policy: Policy, people: Collection[str | int]) -> tuple[str, ...]:
-    """Write every copy again without a person's rows.
+    """Rewrite every copy without a person's rows.
 
-    In a feature holder's copy of IDs a random ID stands for the person, which is never pinned: a
-    run that is under way goes on, and their row carries noise about no value.
+    In a feature holder's copy of IDs a random ID replaces the person's and is never pinned: a
+    current run continues, and the row carries noise that depends on no value.
 
     Args:
-        site: The party's.
-        policy: The party's.
+        site: The party's site.
+        policy: The party's policy.
         people: The person's ID, in each type that IDs have.
 
     Returns:
-        Federations of whose copies rows were removed.
+        Federations whose copies had rows removed.
 
     Raises:
         OSError: A copy cannot be written.
@@ -50,14 +50,14 @@ def remove_rows(site: Site, policy: Policy, people: Collection[str | int]) -> tu
 
 
 def remove_points(site: Site, people: Collection[str | int]) -> int:
-    """Remove a person's points from the party's files of the months that are not over.
+    """Remove a person's points from the party's files of months that have not ended.
 
     Args:
-        site: The party's.
+        site: The party's site.
         people: The person's ID, in each type that IDs have.
 
     Returns:
-        How many points were removed.
+        Number of removed points.
     """
     wanted: list[bytes] = []
     for person in people:

@@ -1,4 +1,4 @@
-"""Values of a trigger form, read as strictly as the federation file that it changes."""
+"""Values of a trigger form, parsed as strictly as the federation file that they override."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -8,34 +8,34 @@ from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.errors import ConfigError, Fault
 
-#: What a run's trigger form may change; an empty field means as declared.
+#: Fields that a run's trigger form may override; an empty field means as declared.
 FORM: Mapping[Purpose, tuple[str, ...]] = {
     "train": ("trees", "learning_rate", "depth", "denoise", "parameters"),
     "score": ("version",),
 }
 
-#: Fields that people type as text: a browser's own field of numbers makes 1 of "1,000".
+#: Number fields that the form takes as text: a browser's number input reads "1,000" as 1.
 _NUMBERS: Mapping[str, Callable[[str], int | float]] = {
     "trees": int,
     "learning_rate": float,
     "depth": int,
 }
 
-#: Anybody who may trigger a run may have typed a name, which logs and terminals show.
+#: A plausible field name: logs and terminals show it, and anyone who may trigger runs types it.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,59}")
 
 _WRITTEN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def asked_for(form: Mapping[str, Any], purpose: Purpose) -> dict[str, Any]:
-    """The values of a form, without its empty fields; numbers that came as text are numbers.
+    """Return the non-empty values of a form, with numbers parsed from text.
 
     Args:
         form: Values by field.
-        purpose: What the run is for.
+        purpose: The run's purpose.
 
     Raises:
-        ConfigError: A field that the form does not have, or text that is no number.
+        ConfigError: A field is unknown, or its text is not a number.
     """
     unknown = sorted(set(form) - set(FORM[purpose]))
     if unknown:
@@ -45,7 +45,7 @@ def asked_for(form: Mapping[str, Any], purpose: Purpose) -> dict[str, Any]:
             f"Choose one of {', '.join(FORM[purpose])}.",
         )
     values = {name: value for name, value in form.items() if value not in (None, "")}
-    # Python takes true for one: a run with a single tree would be trained, and perhaps promoted.
+    # In Python True equals 1: a model with a single tree would be trained and perhaps promoted.
     if truths := sorted(name for name, value in values.items() if isinstance(value, bool)):
         raise ConfigError(
             f"The form gives true or false for {', '.join(truths)}.",
@@ -65,7 +65,7 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, int | float]:
         if not isinstance(text := values.get(name), str):
             continue
         try:
-            # Python takes 1_000 for a thousand, and nan for a number.
+            # Python accepts 1_000 as a thousand and parses nan.
             if not _WRITTEN.fullmatch(text.strip()):
                 raise ValueError
             numbers[name] = kind(text)
@@ -83,14 +83,14 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, int | float]:
 
 
 def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
-    """The federation with a training form's values in it.
+    """Return the federation with a training form's values.
 
     Args:
-        federation: As declared.
+        federation: The federation as declared.
         form: Values by field; None or an empty string means as declared.
 
     Raises:
-        ConfigError: An unknown field, or a value that the federation file may not have.
+        ConfigError: A field is unknown, or the federation file does not allow its value.
     """
     values = asked_for(form, "train")
     if not values:
@@ -103,7 +103,7 @@ def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
         )
     data = federation.model_dump(mode="json")
     if "parameters" in values:
-        # One more, or another value of one: what is declared beside it stays.
+        # Merge: declared parameters that the form does not mention stay.
         own = values.pop("parameters")
         if not isinstance(own, Mapping) or not all(map(_is_name, own)):
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""A party's inbox of a run: the plan, accepted artifacts, and its audit log of both."""
+"""A party's inbox for one run: its plan, the accepted artifacts, and audit log entries of both."""
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
@@ -36,13 +36,13 @@ from opboost_ops.tables.spill.files import private_folder
 
 @dataclass(frozen=True)
 class Run:
-    """Which run a stage belongs to.
+    """The run that a stage belongs to.
 
     Attributes:
         federation: Name of its federation.
-        run: Its id, 16 hex digits.
-        label_holder: Who opened it; every other party pins that name's key in its policy.
-        timeout: Seconds to wait for another party's artifact; 0 where tasks come in order.
+        run: Its ID, 16 hex digits.
+        label_holder: The party that opened it; the other parties pin its key in their policies.
+        timeout: Seconds to wait for another party's artifact; 0 if tasks run in order.
     """
 
     federation: str
@@ -52,13 +52,13 @@ class Run:
 
 
 def note_received(site: Site, acceptance: Acceptance, run: Run, before: set[str]) -> None:
-    """Enter into the audit log what a party has received.
+    """Log newly received artifacts in the audit log.
 
     Args:
-        site: The party's.
-        acceptance: What it has accepted of the run.
+        site: The party's site.
+        acceptance: The accepted artifacts of the run.
         run: The run.
-        before: Places of what was entered before.
+        before: Places of artifacts that were logged before.
     """
     received = acceptance.memory.accepted.items()
     new = [(place, entry.digest) for place, entry in received if place not in before]
@@ -75,17 +75,17 @@ def note_received(site: Site, acceptance: Acceptance, run: Run, before: set[str]
 
 
 def note_refused(site: Site, run: Run, stage: str, error: Rejected | BudgetError) -> None:
-    """Enter into the audit log an artifact that a party rejects, or what its budget has refused.
+    """Log a rejected artifact, or a release that the budget refused, in the audit log.
 
     Args:
-        site: The party's.
+        site: The party's site.
         run: The run.
-        stage: Where in it.
-        error: The refusal; its words are from public facts.
+        stage: The stage that failed.
+        error: The refusal; its text comes from public facts.
     """
     action: Action = "rejected" if isinstance(error, Rejected) else "refused"
     detail = error.reason if isinstance(error, Rejected) else error.problem[:2000]
-    # The log is about the refusal; whether it can be written does not change the error.
+    # A log that cannot be written must not hide the refusal itself.
     with contextlib.suppress(Exception), open_state(site) as state:
         place = f"{run.federation}/{run.run}/{stage}"
         state.audit.add(action, place, site.party, detail=detail)
@@ -94,26 +94,26 @@ def note_refused(site: Site, run: Run, stage: str, error: Rejected | BudgetError
 def accept_plan(
     party: Publisher, run: Run, stage: str = "", also: Sequence[OpBoostError] = ()
 ) -> tuple[Acceptance, str]:
-    """Take a run's plan; before the party's first work in the run, all that it lacks is told.
+    """Accept a run's plan; before the party's first stage, report everything that it lacks.
 
     Args:
-        party: Who takes it.
+        party: The party that accepts.
         run: The run.
-        stage: For which stage; to join the run when absent.
-        also: What else blocks the run, before the first work.
+        stage: The stage that needs the plan; empty to join the run.
+        also: Other problems that block the run, reported before the first stage.
 
     Returns:
-        What the party accepts of the run, with the plan in it, and the plan's digest.
+        The party's acceptance of the run, which includes the plan, and the plan's digest.
 
     Raises:
-        ArtifactError: There is none.
-        Rejected: It is not signed by the label holder whom the party's policy pins, or is no plan.
+        ArtifactError: There is no plan.
+        Rejected: The plan is malformed, or not signed by the label holder that the policy pins.
         PolicyError: The party has not agreed to it.
-        OpBoostError: The party could not do its part, or its store is not the one that it knows.
+        OpBoostError: The party could not do its part, or its store is not the pinned one.
     """
     unknown = ""
     with reuse_open_state():
-        # Before waiting: in another store than its own nothing would ever come.
+        # Check before waiting: nothing would ever arrive in the wrong store.
         require_known_store(party.site, party.store, run.federation)
         try:
             acceptance = acceptance_of(party, run)
@@ -135,7 +135,7 @@ def _taken(
     acceptance: Acceptance,
     files: Mapping[str, bytes],
 ) -> str:
-    """The digest of a plan that has come, once it is accepted and admitted."""
+    """Accept and admit a plan that has arrived; return its digest."""
     today = clock.today()
     plan = acceptance.accept("plan", run.label_holder, files, today)
     home = home_of(party.site, run.federation, run.run)
@@ -154,14 +154,14 @@ def _taken(
 
 
 def acceptance_of(party: Publisher, run: Run) -> Acceptance:
-    """A party's acceptance of a run, with its memory of this run and of earlier ones.
+    """Return a party's acceptance of a run, with the digests that it accepted in earlier runs.
 
     Args:
-        party: Whose.
+        party: The party.
         run: The run.
 
     Raises:
-        PolicyError: The party's policy does not know the label holder.
+        PolicyError: The party's policy does not name the label holder.
     """
     folder = party.site.home / run.federation / run.run
 
@@ -181,10 +181,11 @@ def acceptance_of(party: Publisher, run: Run) -> Acceptance:
 
 
 def _keep_checkpoint(party: Publisher, run: Run, manifest: Manifest) -> None:
-    """Keep the sender's checkpoint as a receipt, and look at what it has received of this party's.
+    """Store the sender's checkpoint as a receipt; check the one it returns of this party.
 
     Raises:
-        PolicyError: The sender returns a checkpoint that this party has signed and does not know.
+        PolicyError: The sender returns a checkpoint that this party has signed but does not know:
+            its state was rolled back.
     """
     name, sender, holder = run.federation, manifest.party, run.label_holder
     if sender == party.name:
@@ -197,13 +198,13 @@ def _keep_checkpoint(party: Publisher, run: Run, manifest: Manifest) -> None:
     towards = checkpoint_towards(manifest.kind, manifest.about, holder)
     claim = manifest.seen.get(party.name)
     with open_state(party.site) as state:
-        # Receipts go back in artifacts for the label holder, or from it.
+        # Receipts are exchanged with the label holder only.
         here = manifest.head if towards == holder else None
         if here is not None and genuine(sender, here):
             state.checkpoints.receive(name, sender, holder, here)
         unknown = claim is not None and not state.checkpoints.knows(name, holder, claim)
     if claim is not None and unknown and manifest.kind != "plan" and genuine(party.name, claim):
-        # Of the plan it is told at admission, with all else.
+        # For the plan, admission reports this together with all other reasons.
         raise PolicyError(
             f"{party.name} stops run {run.run} of {name}: its state was rolled back.",
             "Its own people look at `opboost ledger check SITE`.",
@@ -218,23 +219,23 @@ def accepting(
     own: Memory | None = None,
     earlier: Callable[[], frozenset[str]] = frozenset,
 ) -> Acceptance:
-    """A party's acceptance of a run, by the keys that its policy and agreements name.
+    """Return a party's acceptance of a run, with the keys from its policy and agreements.
 
     Args:
-        party: Whose.
+        party: The party.
         federation: Name of the federation.
-        run: The run's id.
-        label_holder: Who opened it.
-        own: What it has accepted of it before.
-        earlier: Gives the digests that it accepted in other runs.
+        run: The run's ID.
+        label_holder: The party that opened the run.
+        own: Artifacts of the run that it accepted before.
+        earlier: Returns the digests that it accepted in other runs.
 
     Raises:
-        PolicyError: The party's policy does not know the label holder.
+        PolicyError: The party's policy does not name the label holder.
     """
     key = pinned_key(party, label_holder)
     former: tuple[str, ...] = ()
     gone: frozenset[str] = frozenset()
-    # Where agreements cannot be read, `admit` refuses the plan, and says so.
+    # If agreements cannot be read, `admit` refuses the plan with that reason.
     with contextlib.suppress(ConfigError):
         agreements = agreements_of(party.site)
         former = trust.replaced(agreements, federation, label_holder, key)
@@ -246,14 +247,14 @@ def accepting(
 
 
 def pinned_key(party: Publisher, label_holder: str) -> str:
-    """The key that a party pins for the label holder, base64.
+    """Return the key that a party pins for the label holder, base64.
 
     Args:
-        party: Whose policy says it.
-        label_holder: The federation's.
+        party: The party whose policy is read.
+        label_holder: The federation's label holder.
 
     Raises:
-        PolicyError: The party's policy does not know the label holder.
+        PolicyError: The party's policy does not name the label holder.
     """
     if party.name == label_holder:
         return Signer.from_file(party.site.signing_key).public
@@ -266,25 +267,25 @@ def pinned_key(party: Publisher, label_holder: str) -> str:
 
 
 def has_part(site: Site, federation: str, run: str) -> bool:
-    """True if a party has accepted the plan of a run before.
+    """Return True if a party has accepted the plan of a run.
 
     Args:
-        site: The party's.
+        site: The party's site.
         federation: Name of the federation.
-        run: The run's id.
+        run: The run's ID.
     """
     return Home(site.home / federation / run).has(MEMORY)
 
 
 def keep(acceptance: Acceptance, home: Home) -> None:
-    """Keep what a party has accepted of a run in its home."""
+    """Store the accepted artifacts' digests of a run in the party's home."""
     memory = acceptance.memory.model_dump(mode="json")
     if not home.has(MEMORY) or home.json(MEMORY) != memory:
         home.write_json(MEMORY, memory)
 
 
 def home_of(site: Site, federation: str, run: str) -> Home:
-    """A party's private folder for a run, made if it is absent."""
+    """Return a party's private folder for a run; create it if missing."""
     folder = site.home / federation / run
     private_folder(folder)
     return Home(folder, site.block_rows)

@@ -1,8 +1,8 @@
-"""Runs that were opened in another Airflow: which there are, and what has come of them.
+"""Runs that another Airflow has opened: find them, join them, and follow what has arrived.
 
-All of it is read off the store. That a run is open is a signed plan in it; how old the plan is,
-only the store's clock says, which nobody has signed: who writes the store may make a party join a
-run that is over, where it waits in vain, as it may withhold a plan.
+Everything is read from the store. A signed plan in the store opens a run; its age comes from the
+store's clock, which nobody signs. Whoever writes to the store can therefore make a party join a
+run that is over, where it waits in vain, just as they can withhold a plan.
 """
 
 import time
@@ -35,7 +35,7 @@ from opboost_ops.pipeline.phases import stages_of
 from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.pipeline.stage import Home
 
-#: Where a party's home keeps when the plans that it knows were written.
+#: File in the federation's home with the times at which known plans were written.
 _WRITTEN = "plans_written"
 
 
@@ -44,10 +44,10 @@ class Opened:
     """A run that the label holder has opened.
 
     Attributes:
-        run: Its id.
-        at: When its plan was written, in seconds since 1970, by the store's clock.
+        run: Its ID.
+        at: Time at which its plan was written, Unix seconds by the store's clock.
         plan: Its plan; None if the party refuses it.
-        refused: What it tells about that.
+        refused: The refusal.
     """
 
     run: str
@@ -57,23 +57,23 @@ class Opened:
 
 
 def to_join(party: str, federation: str, label_holder: str, patience: float) -> list[Opened]:
-    """Runs that wait for a party: of each purpose the newest, if it has no part in it yet.
+    """Return the runs that a party should join: the newest per purpose that it has not joined.
 
-    The label holder runs one at a time for each purpose, so all older ones are over.
+    The label holder runs one at a time per purpose, so all older runs are over.
 
     Args:
-        party: Who may join.
+        party: The party that may join.
         federation: Name of the federation.
-        label_holder: Who opens the runs.
-        patience: Seconds after which a run is over, whatever has become of it.
+        label_holder: The party that opens the runs.
+        patience: Age in seconds from which a run counts as over.
 
     Returns:
-        Oldest first.
+        Runs, oldest first.
 
     Raises:
-        PolicyError: The party's policy does not know the label holder, or there is nothing to join
-            but a plan to which the party has not agreed.
-        Rejected: There is nothing to join but a plan that the party refuses.
+        PolicyError: The party's policy does not name the label holder, or the only plan is one
+            that the party has not agreed to.
+        Rejected: The only plan is one that the party rejects.
     """
     me = _publisher(party)
     refusals: list[Rejected | PolicyError] = []
@@ -96,21 +96,21 @@ def to_join(party: str, federation: str, label_holder: str, patience: float) -> 
 def join(
     party: str, run: Run, purpose: Purpose, also: Sequence[OpBoostError] = ()
 ) -> dict[str, Any]:
-    """Take part in a run: its plan is accepted, and remembered at home.
+    """Join a run: accept its plan and record it in the party's home.
 
     Args:
-        party: Who joins.
-        run: Which run.
-        purpose: What it must be for.
-        also: What else blocks it.
+        party: The party that joins.
+        run: The run.
+        purpose: The purpose that the run must have.
+        also: Other problems that block the run.
 
     Returns:
-        A summary that anybody may see.
+        A public summary.
 
     Raises:
-        ArtifactError: There is no such run in the store.
-        ConfigError: It is for something else, or the party has no part in it.
-        Rejected: The party refuses its plan.
+        ArtifactError: The store has no such run.
+        ConfigError: The run has another purpose, or the party has no stage in it.
+        Rejected: The party rejects its plan.
         PolicyError: The party has not agreed to it.
     """
     me = _publisher(party)
@@ -134,15 +134,12 @@ def join(
 
 
 def missing(party: str, run: Run, wanted: Sequence[str]) -> list[str]:
-    """Places that a party needs and that have not come yet.
+    """Return the places that a party needs and that are not published yet.
 
     Args:
-        party: Who needs it.
-        run: In which run.
+        party: The party that waits.
+        run: The run.
         wanted: Places in the run, as ``<kind>/<party>``.
-
-    Returns:
-        Those where nothing was published yet.
     """
     store = _publisher(party).store
     places = {place: reference(run.federation, run.run, *place.split("/")) for place in wanted}
@@ -150,18 +147,15 @@ def missing(party: str, run: Run, wanted: Sequence[str]) -> list[str]:
 
 
 def newer(party: str, run: Run, purpose: Purpose, patience: float) -> str | None:
-    """A run that waits for a party because the party waits in this one, which is over.
+    """Return the ID of a newer run that replaces the one a party waits in; None if there is none.
 
-    A run in which the party has a part already is none: then this one was cleared on purpose.
+    Runs that the party has joined do not count: then this run was cleared on purpose.
 
     Args:
-        party: Who waits.
-        run: In which run.
-        purpose: What it is for.
-        patience: Seconds after which a run is over, whatever has become of it.
-
-    Returns:
-        Its id.
+        party: The party that waits.
+        run: The run that it waits in.
+        purpose: The run's purpose.
+        patience: Age in seconds from which a run counts as over.
     """
     me = _publisher(party)
     mine = me.store.written(reference(run.federation, run.run, "plan", run.label_holder))
@@ -174,8 +168,8 @@ def newer(party: str, run: Run, purpose: Purpose, patience: float) -> str | None
 
 
 def _opened(me: Publisher, federation: str, label_holder: str, patience: float) -> Iterator[Opened]:
-    """Runs that may still go on, oldest first."""
-    pinned_key(me, label_holder)  # Who is not pinned opens nothing, even where there is no plan.
+    """Yield the runs that may still be active, oldest first."""
+    pinned_key(me, label_holder)  # Raises for an unpinned label holder even if there is no plan.
     today = clock.today()
     for run, at in _plans(me, federation, label_holder):
         if time.time() - at > patience:
@@ -185,7 +179,7 @@ def _opened(me: Publisher, federation: str, label_holder: str, patience: float) 
         try:
             files = me.store.get(place, acceptance.admit("plan", label_holder))
             if files is None:
-                continue  # Removed just now.
+                continue  # Removed since the listing.
             digest = acceptance.accept("plan", label_holder, files, today).digest
             plan = acceptance.plan
             if me.name not in plan.federation.parties or _has_stages(me, plan):
@@ -198,9 +192,9 @@ def _opened(me: Publisher, federation: str, label_holder: str, patience: float) 
 
 
 def _plans(me: Publisher, federation: str, label_holder: str) -> list[tuple[str, float]]:
-    """All runs with a plan and when it was written, oldest first.
+    """Return all runs with a plan and the time it was written, oldest first.
 
-    That never changes, so each plan is asked for once, however many runs the store keeps.
+    The time never changes, so each plan's is requested once, however many runs the store keeps.
     """
     home = Home(me.site.home / federation)
     stored = home.json(_WRITTEN) if home.has(_WRITTEN) else {}
@@ -222,7 +216,7 @@ def _ready(me: Publisher, plan: Plan | None) -> bool:
     if not _has_stages(me, plan):
         return False
     if federation.learning == "horizontal" and plan.purpose == "score":
-        # The active party is perhaps the first to have registered the common model.
+        # The active party may have registered the common model before this one.
         return plan.model in Registry(me.site.models, federation.name).versions()
     return True
 

@@ -1,4 +1,4 @@
-"""A party's own table as its people watch it: how it fills its domains, its size, its changes."""
+"""Checks of a party's own table for its people: filled domains, size, and changes over time."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
@@ -33,7 +33,7 @@ from opboost_ops.tables.people import people_of
 from opboost_ops.tables.raw_values import category_texts
 from opboost_ops.tables.spill.files import working_folder
 
-#: Held-out rows of the rarer class by which a loss of 0.05 AUC is detected in 80 % of tables.
+#: Held-out rows of the rarer class that detect a loss of 0.05 AUC in 80% of tables.
 _TELLING = 100
 
 _SEEN: dict[Purpose, str] = {"train": "table_version", "score": "new_rows_version"}
@@ -45,10 +45,11 @@ DISCLOSES = (
 
 
 def domain_fillings(context: PartyContext) -> list[Filling]:
-    """How the protected numbers of a feature holder's training table fill their domains.
+    """Return how the protected numbers of a feature holder's training table fill their domains.
 
     Args:
-        context: The party's; one whose table cannot be read has none, which others say.
+        context: The party's context. Unreadable tables give an empty list; other checks report
+            them.
     """
     party = context.federation.parties[context.party]
     if party.role != "feature_holder":
@@ -69,14 +70,14 @@ def domain_fillings(context: PartyContext) -> list[Filling]:
 
 
 def category_notes(context: PartyContext) -> list[str]:
-    """Notes on a party's declared categories in its training table, one sentence per feature.
+    """Return notes on a party's declared categories in its training table, one per feature.
+
+    A note has the number of rows in the feature's `rest` category and the declared categories
+    that no row has; features without either have no note.
 
     Args:
-        context: The party's; one whose table cannot be read has none, which others say.
-
-    Returns:
-        How many rows are in a feature's `rest`, and which declared categories no row has; nothing
-        of features where neither is so.
+        context: The party's context. Unreadable tables give an empty list; other checks report
+            them.
     """
     features = context.federation.parties[context.party].features
     notes = []
@@ -109,14 +110,13 @@ def _category_note(name: str, texts: pl.Series, feature: Feature) -> str:
 
 
 def few_held_out(federation: Federation, parties: Parties) -> list[str]:
-    """Parties whose held-out rows are too few for any rule of the gate.
+    """Return a sentence for each party with too few held-out rows for any gate rule.
+
+    Regression labels are not checked.
 
     Args:
-        federation: As declared.
-        parties: Context and folder of ``site.yaml`` of every party.
-
-    Returns:
-        A sentence for each; none of regression.
+        federation: The federation as declared.
+        parties: Context and folder of ``site.yaml`` by party.
     """
     share, label, notes = federation.training.holdout, federation.label, []
     if label is None or label.task == "regression":
@@ -140,17 +140,17 @@ def few_held_out(federation: Federation, parties: Parties) -> list[str]:
 
 
 def small_table(federation: Federation, parties: Parties) -> str | None:
-    """A warning if a model with a delta has too few rows: for its delta, or for its noise.
+    """Return a warning if a model with a delta has too few rows for its delta or its noise.
 
-    It goes by the number of common people, which every run states exactly, and by declarations. In
-    horizontal learning no row count is exact, so nothing is said.
+    It depends only on declarations and the number of common people, which every run discloses
+    exactly. In horizontal learning no exact row count is disclosed, so there is no warning.
 
     Args:
-        federation: As declared.
-        parties: Context and folder of ``site.yaml`` of every party.
+        federation: The federation as declared.
+        parties: Context and folder of ``site.yaml`` by party.
 
     Returns:
-        A sentence; None where the table suffices, or the model has no delta.
+        The warning; None if there are enough rows or the model has no delta.
     """
     training = federation.training
     if not isinstance(training, DPBoostTraining) or training.private.delta is None:
@@ -165,7 +165,7 @@ def small_table(federation: Federation, parties: Parties) -> str | None:
         return None
     if not people:
         return None
-    # With a column of held-out rows, how many of them there are is read off the table.
+    # With a holdout column, the number of held-out rows would depend on the table.
     share = 1.0 - training.holdout
     rows, private = round(people * share), training.private
     assert private.delta is not None
@@ -189,24 +189,23 @@ def small_table(federation: Federation, parties: Parties) -> str | None:
 
 
 def changed(party: str, federation: str, look: str, purpose: Purpose = "train") -> bool:
-    """Compare the table's keyed fingerprint with that of the last look.
+    """Return True if the table's keyed fingerprint differs from that of the last poll.
 
-    A feature holder's follows from its IDs and the calendar year alone, so that no value of a
-    person decides when a run starts. Another party's follows from all columns that it has agreed
-    to use. How, in which order and in how many files the table is written changes nothing.
+    A feature holder's fingerprint depends on its IDs and the calendar year alone, so that no
+    person's value decides when a run starts. Another party's depends on all columns that it has
+    agreed to use. Row order, file format and number of files change nothing.
 
     Args:
-        party: Whose table.
+        party: The party whose table is checked.
         federation: Name of the federation.
-        look: Name of this look: a retry of the same one gives the same answer.
-        purpose: The training table, or that of new rows; where a party has none of the latter,
-            it has not changed.
+        look: Name of this poll: its retries give the same answer.
+        purpose: The training table or the table of new rows; a party without new rows returns
+            False.
 
     Raises:
         ConfigError: ``site.yaml`` names no table for the federation.
         ContractError: The table cannot be read.
-        PolicyError: The party has agreed to nothing in the federation, or has withdrawn it, or has
-            stopped taking part.
+        PolicyError: The party has no agreement in force or has stopped taking part.
     """
     site, policy = site_of(party)
     tables = site.tables.get(federation)
@@ -214,7 +213,7 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
         return False
     agreed = agreements_of(site).newest(federation)
     if agreed is None:
-        # Whether a table has changed is told too, and no plan is needed to ask.
+        # The answer is a disclosure, and no plan is needed to ask for it.
         raise PolicyError(
             f"{party} has not agreed to {federation}.",
             "Its own people may: `opboost agree SITE FEDERATION`.",
@@ -260,7 +259,7 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
 def _compared_columns(
     declared: Mapping[str, Any], party: str, purpose: Purpose
 ) -> tuple[IdColumn, list[str]]:
-    """The ID, and the declared names of the columns that are compared."""
+    """Return the ID column and the declared names of the columns to compare."""
     own = declared["parties"].get(party, {})
     identity = IdColumn.model_validate(declared["id"])
     if own.get("role") == "feature_holder":

@@ -1,4 +1,4 @@
-"""Where the parties' ``site.yaml`` lie on one machine, and what environment each party gets."""
+"""Locations of the parties' ``site.yaml`` on one machine, and each party's environment."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from opboost_ops.config.source import ENVIRONMENT
 from opboost_ops.errors import ConfigError
 from opboost_ops.pipeline.runner.fork_server import PROGRAMS, THREADS
 
-#: Variables that every party's process gets: what programs need, and TLS and proxies.
+#: Variables of every party's process: those that programs need, TLS and proxies.
 _COMMON = (
     *PROGRAMS,
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
@@ -19,30 +19,29 @@ _COMMON = (
     "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 )  # fmt: skip
 
-#: How further ones begin: threads of libraries, S3, and PostgreSQL's client.
+#: Prefixes of further variables: threads of libraries, S3 and PostgreSQL's client.
 _PREFIXES = (*THREADS, "AWS_", "PG")
 
-#: What a key by ``env:NAME`` is followed by while a former key is still accepted.
+#: Suffix of the variable for the former of an ``env:NAME`` key, while it is still accepted.
 _FORMER = "_FORMER"
 
 
 def federation_file(path: Path) -> Path:
-    """``federation.yaml`` where it or its folder is named."""
+    """Return the path of ``federation.yaml``, given the file or its folder."""
     if path.is_dir():
         return path / "federation.yaml"
     return path
 
 
 def site_variable(party: str) -> str:
-    """The environment variable that names a party's ``site.yaml``."""
+    """Return the name of the environment variable for a party's ``site.yaml``."""
     return f"OPBOOST_SITE_{party.upper()}"
 
 
 def party_site_file(federation_file: Path, party: str) -> Path | None:
-    """Where one party's ``site.yaml`` is: its environment variable, else beside the file.
+    """Return the path of a party's ``site.yaml``, or None if there is none.
 
-    Returns:
-        The path; None if neither is known.
+    The party's environment variable has precedence over the folder beside the federation file.
     """
     if named := os.environ.get(site_variable(party)):
         return Path(named)
@@ -51,10 +50,10 @@ def party_site_file(federation_file: Path, party: str) -> Path | None:
 
 
 def site_files(federation_file: Path, federation: Federation) -> dict[str, Path]:
-    """``site.yaml`` by party: its environment variable, else beside the federation file.
+    """Return the path of every party's ``site.yaml``; see `party_site_file`.
 
     Raises:
-        ConfigError: Naming every party without a site.
+        ConfigError: Parties have no site; the message names all of them.
     """
     files = {party: party_site_file(federation_file, party) for party in federation.parties}
     missing = [f"{party} (set {site_variable(party)})" for party, f in files.items() if f is None]
@@ -64,24 +63,24 @@ def site_files(federation_file: Path, federation: Federation) -> dict[str, Path]
 
 
 def common_environment(sites: Mapping[str, Path]) -> dict[str, str]:
-    """The part of this process's environment that no party's ``site.yaml`` names.
+    """Return the part of this process's environment that no party's ``site.yaml`` names.
 
     Args:
-        sites: Every party's ``site.yaml``.
+        sites: ``site.yaml`` by party.
     """
     named = {name for file in sites.values() for name in _named_in(file)}
     return {n: v for n, v in os.environ.items() if n not in named and _is_common(n)}
 
 
 def party_environment(party: str, sites: Mapping[str, Path]) -> dict[str, str]:
-    """The part of this process's environment that a party's own process gets.
+    """Return the environment for a party's own process.
 
-    That is what its ``site.yaml`` names by ``env:``, the common variables, and its site. What
-    another party's ``site.yaml`` names is left out, whatever it is called.
+    It has the variables that the party's ``site.yaml`` names with ``env:``, the common variables
+    and the party's site. Variables that another party's ``site.yaml`` names are left out.
 
     Args:
-        party: Its name.
-        sites: Every party's ``site.yaml``.
+        party: Name of the party.
+        sites: ``site.yaml`` by party.
     """
     own = _named_in(sites[party])
     others = {n for name, file in sites.items() if name != party for n in _named_in(file)} - own
@@ -98,7 +97,7 @@ def _is_common(name: str) -> bool:
 
 
 def _named_in(site_file: Path) -> set[str]:
-    """Variables that a ``site.yaml`` names by ``env:``, those of former keys among them."""
+    """Return the variables that a ``site.yaml`` names with ``env:``, with those of former keys."""
     names = {text.removeprefix(ENVIRONMENT) for text in _texts(read_yaml(site_file))}
     return names | {f"{name}{_FORMER}" for name in names}
 

@@ -1,8 +1,8 @@
-"""`opboost edges --private`: edges of cells drawn from a party's own table, charged to its ledger.
+"""`opboost edges --private`: bin edges drawn from a party's own table, charged to its ledger.
 
-They are drawn once for a column, a number of cells, an epsilon and a number of the draw, and kept:
-asked for again, they are the same whatever the table has, at no further cost. Only the party itself
-can ask: no run, no plan and no form draws edges.
+Edges are drawn once per column, number of cells, epsilon and draw number, and stored: the same
+request returns the same edges at no further cost, whatever the table then contains. Only the party
+itself can request them: no run, plan or form draws edges.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,13 +28,13 @@ from opboost_ops.privacy.release_records import Release
 
 @dataclass(frozen=True)
 class PrivateEdges:
-    """Edges that were drawn for a column.
+    """Edges drawn for a column.
 
     Attributes:
-        edges: In the feature's unit, rising.
-        epsilon: As asked for.
-        loss: What they cost a person, at any distance.
-        charged: Whether this was a new draw.
+        edges: In the feature's unit, increasing.
+        epsilon: The requested epsilon.
+        loss: Privacy loss per person, at any distance.
+        charged: True for a new draw.
     """
 
     edges: tuple[float, ...]
@@ -44,13 +44,13 @@ class PrivateEdges:
 
     @property
     def scale(self) -> dict[str, object]:
-        """The feature's ``scale`` in the federation file."""
+        """Return the feature's ``scale`` for the federation file."""
         return {"edges": list(self.edges), "epsilon": self.epsilon}
 
 
 @dataclass(frozen=True)
 class _Counted:
-    """A column as the mechanism sees it: how many values lie at or below each point of its grid."""
+    """A column as the mechanism's input: the number of values at or below each grid point."""
 
     points: np.ndarray
     below: np.ndarray
@@ -60,22 +60,22 @@ class _Counted:
 def draw_edges(
     context: PartyContext, columns: Mapping[str, int], epsilon: float, number: int = 1
 ) -> dict[str, PrivateEdges]:
-    """Draw the edges of some columns: all are charged, or none is drawn.
+    """Draw the edges of columns; either all are charged or none is drawn.
 
     Missing values and forgotten people do not count.
 
     Args:
-        context: The party's, of no run.
-        columns: How many cells, by feature.
-        epsilon: Of each column, for a person who is added, removed or replaced.
-        number: Of the draw, from 1; another one draws, and costs, again.
+        context: The party's context outside any run.
+        columns: Number of cells by feature.
+        epsilon: Epsilon per column, for a person who is added, removed or replaced.
+        number: Draw number, from 1; a new number draws, and costs, again.
 
     Raises:
-        ConfigError: A feature takes no edges, the numbers are out of range, or there are too few
-            people for them.
-        ContractError: The table cannot be read, or somebody is in it twice.
-        PolicyError: A feature is not in the policy, or two of them are one column.
-        BudgetError: They would exceed a budget.
+        ConfigError: A feature takes no edges, a number is out of range, or there are too few
+            people.
+        ContractError: The table cannot be read, or has a person twice.
+        PolicyError: A feature is not in the policy, or two features use one raw column.
+        BudgetError: The draws would exceed a budget.
     """
     if not isinstance(epsilon, float | int) or not all(type(n) is int for n in columns.values()):
         raise ConfigError("Private edges need an epsilon, and a whole number of cells per column.")
@@ -122,7 +122,7 @@ def draw_edges(
 def _asked(
     context: PartyContext, name: str, feature: Feature, cells: int, epsilon: float, number: int
 ) -> Release:
-    """The release of one draw, without its edges."""
+    """Return the release record of one draw, without its edges."""
     column = context.policy.raw_column(name, context.federation.id.column).strip()
     return edge_charges.edges_release(
         name,
@@ -137,7 +137,7 @@ def _asked(
 
 
 def _kept(state: PartyState, releases: Sequence[Release]) -> dict[str, PrivateEdges]:
-    """Edges that were drawn before, by feature."""
+    """Return edges that were drawn before, by feature."""
     by_declaration = {
         release.declaration: release for release in state.releases.all() if release.kind == "edges"
     }
@@ -155,7 +155,7 @@ def _drawn(
     columns: Mapping[str, int],
     counted: _Counted,
 ) -> PrivateEdges:
-    """Draw and charge the edges of one column, in the caller's transaction."""
+    """Draw and charge one column's edges in the caller's transaction."""
     cells, loss = columns[requested.feature], next(iter(requested.losses.values()))
     secret = context.site.noise_secret()
     seeded = secret.startswith(SEEDED)
@@ -180,7 +180,7 @@ def _edges_of(release: Release, *, new: bool) -> PrivateEdges:
 
 
 def _require_enough(name: str, cells: int, epsilon: float, people: int) -> None:
-    """Refuse a draw that would say nothing of where people are, before it is paid for."""
+    """Refuse, before charging, a draw whose error would exceed a cell's share of people."""
     off, wanted = private_quantiles.people_off(cells, epsilon), people / cells
     if off > wanted:
         raise ConfigError(
@@ -208,10 +208,10 @@ def _numeric(context: PartyContext, name: str) -> Feature:
 
 
 def numeric_features(context: PartyContext) -> tuple[str, ...]:
-    """The columns of a party that take edges: numbers with bounds.
+    """Return the party's columns that take edges: numbers with bounds.
 
     Args:
-        context: The party's.
+        context: The party's context.
     """
     features = context.federation.parties[context.party].features
     return tuple(
@@ -222,7 +222,7 @@ def numeric_features(context: PartyContext) -> tuple[str, ...]:
 
 
 def _counted(context: PartyContext, features: Mapping[str, Feature]) -> dict[str, _Counted]:
-    """Counts of each column's values, of people who are there once."""
+    """Count each column's values at or below the grid points; require one row per person."""
     identity = context.federation.id.column
     frame = whole_table(context, [identity, *features])
     ids = frame.get_column(identity)

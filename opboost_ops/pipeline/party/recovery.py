@@ -1,8 +1,9 @@
 """`opboost ledger recover` and `renew`: end releases, and charge those that the ledger has lost.
 
-A rolled-back state does not know what was sent since. Its own signed manifests name releases; those
-that the ledger lacks are charged. Where manifests may be missing, too, one release a declaration,
-receiver and year is charged besides. All open releases end, and the list of the forgotten stays.
+A rolled-back state does not know what was sent since its backup. The party's own signed manifests
+name releases; those missing from the ledger are charged. If manifests may be missing as well, one
+release per declaration, receiver and year is charged in addition. All open releases end; the list
+of forgotten people stays.
 """
 
 import hashlib
@@ -47,9 +48,9 @@ class Recovered:
     """The outcome of a recovery.
 
     Attributes:
-        releases: How many missing releases were charged.
-        ended: How many open releases have ended.
-        stores: Of which federations another store is used from now on.
+        releases: Number of missing releases that were charged.
+        ended: Number of open releases that ended.
+        stores: Federations that use another store from now on.
     """
 
     releases: int
@@ -58,14 +59,14 @@ class Recovered:
 
 
 def recover(site: Site, policy: Policy) -> Recovered:
-    """End all releases, charge what a party's state has lost, and use the store that is there now.
+    """End all releases, charge what a party's state has lost, and accept the current store.
 
     Args:
-        site: The party's.
-        policy: Its policy.
+        site: The party's site.
+        policy: The party's policy.
 
     Raises:
-        ConfigError: The party has agreed to nothing yet, or no plan says what was declared.
+        ConfigError: The party has no agreement, or no plan has the declarations.
     """
     with open_state(site, fresh=True) as state:
         store = open_store(site.store)
@@ -90,20 +91,20 @@ def recover(site: Site, policy: Policy) -> Recovered:
 
 
 def renew(site: Site, policy: Policy, column: str, *, confirmed: bool) -> list[str]:
-    """End the open releases of a raw column; the next run of each opens, and is charged for, one.
+    """End the open releases of a raw column, so that the next run opens and charges new ones.
 
     Args:
-        site: The party's.
-        policy: Its policy.
+        site: The party's site.
+        policy: The party's policy.
         column: Name of the raw column.
-        confirmed: Whether to do so; otherwise the cost is only reported.
+        confirmed: True to end them; otherwise only the cost is reported.
 
     Returns:
-        Lines for people.
+        Printable lines with the cost of each release.
 
     Raises:
         ConfigError: The column has no open release, or the cost is not confirmed.
-        BudgetError: Another release would not fit the budget; nothing was ended.
+        BudgetError: A new release would exceed the budget; nothing was ended.
     """
     with open_state(site) as state, state.together():
         there = [
@@ -134,7 +135,7 @@ def renew(site: Site, policy: Policy, column: str, *, confirmed: bool) -> list[s
 
 
 def _charge_named(state: PartyState, site: Site, policy: Policy) -> int:
-    """Charge the releases that the party's own signed manifests name and the ledger lacks."""
+    """Charge releases that the party's own signed manifests name and the ledger lacks."""
     ids = {release.id for release in state.releases.all()}
     lost: dict[str, Release] = {}
     for manifest in own_manifests(state, site):
@@ -167,7 +168,7 @@ def _named(
 
 
 def _receiver(state: PartyState, manifest: Manifest) -> str:
-    """The label holder, as the party has agreed to it; unknown where its agreement is lost."""
+    """Return the label holder of the party's newest agreement; ``unknown`` if that is lost."""
     newest = state.agreements.read().newest(manifest.federation)
     parties = newest.content["federation"]["parties"] if newest else {}
     return next(
@@ -176,11 +177,11 @@ def _receiver(state: PartyState, manifest: Manifest) -> str:
 
 
 def _charge_unnamed(state: PartyState, site: Site, policy: Policy, lost: Sequence[Evidence]) -> int:
-    """Charge what checkpoints of one federation and receiver stand for without a manifest."""
+    """Charge the runs of lost checkpoints of one federation and receiver without a manifest."""
     newest = max(lost, key=lambda evidence_of: evidence_of.checkpoint.number)
     name, receiver = newest.federation, newest.receiver
     last = state.checkpoints.last_number(name, receiver)
-    # Of another past, the numbers of which the database has given to other runs.
+    # After a rollback, the database may have given the same numbers to other runs.
     oldest = min(evidence_of.checkpoint.number for evidence_of in lost)
     after = min(last, oldest - 1)
     missing = newest.checkpoint.number - after
@@ -204,7 +205,7 @@ def _charge_unnamed(state: PartyState, site: Site, policy: Policy, lost: Sequenc
 def _possible(
     state: PartyState, site: Site, policy: Policy, federation: Federation
 ) -> Iterator[Release]:
-    """A release of each declaration, one per year since the ledger's last entry."""
+    """Yield one release per declaration and year since the ledger's last entry."""
     dated = state.ledger.dated()
     today = clock.today()
     first = int(dated[-1][0][:4]) if dated else today.year
@@ -265,7 +266,7 @@ def _models(
 
 
 def _declared(state: PartyState, site: Site, policy: Policy, name: str) -> Federation:
-    """By the newest plan in the store that the party agreed to."""
+    """Return the federation of the newest plan in the store that the party agreed to."""
     newest = state.agreements.read().newest(name)
     store = open_store(site.store)
     for run in store.runs(name) if newest is not None else ():
@@ -281,7 +282,7 @@ def _declared(state: PartyState, site: Site, policy: Policy, name: str) -> Feder
                     signed_by(key, files[MANIFEST], files[SIGNATURE]) for key in keys
                 )
                 document = read_json(files[DOCUMENT]) if files and good else None
-                # Of an older release, too: what it has given is to be charged.
+                # Also plans of older versions: their releases must be charged too.
                 plan = parse_plan(document, place) if document else None
             except (OpBoostError, KeyError, ValueError):
                 continue
@@ -299,14 +300,14 @@ def _name(place: str) -> str:
 
 
 def missing_edges(state: PartyState, policy: Policy) -> list[Release]:
-    """The releases of edges that a rolled-back ledger lacks, at the epsilon that was agreed.
+    """Return the releases of edges that a rolled-back ledger lacks, at the agreed epsilon.
 
     Args:
-        state: The party's.
-        policy: Its policy.
+        state: The party's state.
+        policy: The party's policy.
 
     Raises:
-        ConfigError: An agreement was changed.
+        ConfigError: An agreement was changed by hand.
     """
     releases: dict[tuple[str, str], Release] = {}
     for agreed in state.agreements.read().agreements:

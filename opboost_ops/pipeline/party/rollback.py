@@ -1,8 +1,9 @@
-"""Detection of a rolled-back state: its database against checkpoints that itself signed.
+"""Detection of a rolled-back database by the checkpoints that the party itself has signed.
 
-What counts is a checkpoint under the party's own signature: in its own artifacts in the store, or
-returned by another party. One that the database does not know was given after the state that it
-holds, so something was released that is not charged. A claim without that signature is no evidence.
+Evidence is a checkpoint under the party's own signature, in its own artifacts in the store or
+returned by another party. If the database does not know it, the checkpoint is newer than the
+database, so something was released that is not charged. A claim without that signature is no
+evidence.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -31,29 +32,29 @@ from opboost_ops.pipeline.party.trust import signed_as, store_fault
 from opboost_ops.privacy.edge_charges import uncharged
 from opboost_ops.privacy.ledger.checkpoints import Checkpoint, signed_bytes
 
-#: Kinds of artifact that have a ledger entry each.
+#: Kinds of artifact with one ledger entry each.
 KINDS = frozenset(get_args(Kind)) - frozenset(ROUND_KINDS)
 
-#: Kinds of which a run has many.
+#: Kinds with many artifacts per run.
 _MANY = frozenset(ROUND_KINDS) - {"round_key"}
 
-#: Of how many of its last checkpoints a party looks at every artifact before a run.
+#: Number of latest checkpoints whose artifacts are all checked before a run.
 _RECENT = 6
 
-#: What to do where the state is too old.
+#: Remedy for a rolled-back state.
 RECOVER = "Restore the newest backup, or charge what is missing with `opboost ledger recover`."
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """A checkpoint of the party's that its database does not know.
+    """A checkpoint of the party that its database does not know.
 
     Attributes:
-        federation: Of which federation.
-        receiver: Towards whom it was given.
+        federation: Name of the federation.
+        receiver: The receiver of the checkpoint.
         checkpoint: The checkpoint.
-        where: Where it was found.
-        manifest: Of the party's own artifact with it; None where another party returned it.
+        where: Location of the evidence.
+        manifest: Manifest of the party's artifact with it; None if another party returned it.
     """
 
     federation: str
@@ -68,13 +69,13 @@ class Gap:
     """Something that a party's state has lost.
 
     Attributes:
-        lacks: Which part of it; ``open`` where nothing is lost, but not completed.
-        missing: What, in words.
-        where: Where the evidence lies.
-        remedy: What to do.
-        federation: Of which federation; empty where that is not known, or all are meant.
-        run: Of which run, likewise.
-        feature: Of which feature, or bit of it, likewise.
+        lacks: The part of the state; ``open`` for a reservation that was not completed.
+        missing: Description of what is missing.
+        where: Location of the evidence.
+        remedy: How to fix it.
+        federation: Name of the federation; empty if unknown or if all are affected.
+        run: ID of the run; empty likewise.
+        feature: Name of the feature, or of one of its bits; empty likewise.
     """
 
     lacks: str
@@ -93,13 +94,13 @@ class Gap:
 def is_genuine(
     keys: Collection[str], party: str, federation: str, receiver: str, checkpoint: Checkpoint
 ) -> bool:
-    """True if a party has signed a checkpoint.
+    """Return True if a party has signed a checkpoint.
 
     Args:
-        keys: All that ever signed for the party; see `trust.signed_as`.
-        party: Whose it would be.
-        federation: The federation's name.
-        receiver: Towards whom it was given.
+        keys: All keys that have signed for the party; see `trust.signed_as`.
+        party: The supposed signer.
+        federation: Name of the federation.
+        receiver: The receiver of the checkpoint.
         checkpoint: The checkpoint.
     """
     message = signed_bytes(checkpoint, party, federation, receiver)
@@ -110,14 +111,14 @@ def is_genuine(
 def signed_checkpoints(
     site: Site, store: Store, federation: str, run: str, keys: Collection[str]
 ) -> Iterator[Evidence]:
-    """Checkpoints in a run's artifacts that a party has signed: its own, and those returned to it.
+    """Yield the checkpoints in a run's artifacts that a party has signed, also returned ones.
 
     Args:
-        site: The party's.
+        site: The party's site.
         store: The exchange.
         federation: Name of the federation.
-        run: The run's id.
-        keys: As for `is_genuine`.
+        run: The run's ID.
+        keys: All keys that have signed for the party.
     """
     places = [place.split("/") for place in store.list(f"{federation}/{run}")]
     holder = next((parts[3] for parts in places if parts[2:3] == ["plan"]), "")
@@ -142,15 +143,15 @@ def signed_checkpoints(
 def unknown_checkpoints(
     state: PartyState, site: Site, store: Store, federation: str, recent: int | None = None
 ) -> Iterator[Evidence]:
-    """The party's signed checkpoints in a federation that its database does not know.
+    """Yield the party's signed checkpoints in a federation that its database does not know.
 
     Args:
-        state: The party's.
-        site: Its site.
+        state: The party's state.
+        site: The party's site.
         store: The exchange.
         federation: Name of the federation.
-        recent: Of how many of its last checkpoints every artifact is looked at, for a state that
-            was put back to the middle of a run; of all when absent.
+        recent: Number of latest checkpoints whose artifacts are all checked, to detect a rollback
+            to the middle of a run; None checks all.
     """
     checked: set[str] = set()
     keys = signed_as(site, federation, site.party, None)
@@ -168,12 +169,12 @@ def unknown_checkpoints(
 def _lost(
     state: PartyState, federation: str, signed_evidence: Sequence[Evidence]
 ) -> Iterator[Evidence]:
-    """Those that the database does not know, of a run: asked about all at once."""
+    """Yield the evidence of one run that the database does not know, with one query."""
     if not signed_evidence:
         return
     signed = [(item.receiver, item.checkpoint) for item in signed_evidence]
     unknown = state.checkpoints.unknown(federation, signed)
-    # A run's later artifacts have the checkpoint of its first one, and entries of their own.
+    # Later artifacts of a run repeat its first checkpoint, but have their own ledger entries.
     manifests = (item.manifest for item in signed_evidence)
     entries = {each.digest for each in manifests if each is not None and each.kind in KINDS}
     missing = entries - state.ledger.known(entries)
@@ -188,11 +189,11 @@ def _lost(
 
 
 def evidence(state: PartyState, site: Site) -> list[Evidence]:
-    """All checkpoints of a party's in its stores that its database does not know.
+    """Return all of a party's checkpoints in its store that its database does not know.
 
     Args:
-        state: The party's.
-        site: Its site.
+        state: The party's state.
+        site: The party's site.
     """
     store = open_store(site.store)
     names = _federations(state, site)
@@ -200,11 +201,11 @@ def evidence(state: PartyState, site: Site) -> list[Evidence]:
 
 
 def own_manifests(state: PartyState, site: Site) -> Iterator[Manifest]:
-    """The manifests in a party's stores that it has signed and that name releases.
+    """Yield the manifests in the store that a party has signed and that name releases.
 
     Args:
-        state: The party's.
-        site: Its site.
+        state: The party's state.
+        site: The party's site.
     """
     store = open_store(site.store)
     for federation in _federations(state, site):
@@ -219,15 +220,15 @@ def rolled_back(
     state: PartyState, site: Site, store: Store, federation: str, claims: Mapping[str, Checkpoint],
     label_holder: str,
 ) -> list[str]:  # fmt: skip
-    """Why a party's state does not let it begin a run, for its own eyes; empty if it does.
+    """Return why a party's state blocks a run, for its own people; empty if it does not.
 
     Args:
-        state: The party's.
-        site: Its site.
+        state: The party's state.
+        site: The party's site.
         store: The exchange.
         federation: Name of the run's federation.
-        claims: By party, the latest checkpoints that the plan says to have received.
-        label_holder: The federation's.
+        claims: The latest checkpoint of each party that the plan claims to have received.
+        label_holder: The federation's label holder.
     """
     reasons: list[str] = []
     if claim := claims.get(site.party):
@@ -255,10 +256,10 @@ def rolled_back(
 
 
 def check(site: Site) -> list[Gap]:
-    """Find what a party's state has lost, and charges that are not known to be published.
+    """Find what a party's state has lost, and reserved charges without a known publication.
 
     Args:
-        site: The party's.
+        site: The party's site.
 
     Raises:
         ConfigError: The database or the store cannot be opened.
@@ -351,14 +352,14 @@ def _federations(state: PartyState, site: Site) -> list[str]:
 
 
 def manifest_at(store: Store, reference: str) -> tuple[Manifest, bytes, bytes] | None:
-    """Manifest and signature of what lies at a place; its files are not read.
+    """Read the manifest and signature of an artifact without its files.
 
     Args:
         store: The exchange.
-        reference: The place.
+        reference: Place of the artifact.
 
     Returns:
-        The manifest, its bytes and the signature, not verified; None where there is none to read.
+        The manifest, its bytes and its signature, not verified; None if missing or malformed.
     """
     try:
         heads = heads_alone(lambda admit: store.get(reference, admit)) or {}

@@ -1,4 +1,4 @@
-"""Faults at the parties' sites and in their tables, and limits that will stop later runs."""
+"""Faults of the parties' sites and tables, and limits that will block later runs."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,32 +37,32 @@ from opboost_ops.privacy.ledger.budgets import budget_of
 from opboost_ops.privacy.ledger.database import has_tables
 from opboost_ops.tables.people import PEOPLE
 
-#: The stage at which a party looks ahead: its first.
+#: A party's first stage, which looks for upcoming limits.
 STAGE = "check_table"
 
-#: What IDs and aggregates make of tables, by party and purpose, as `tables.people.write_ids` says;
-#: of tables that are used as they are there is nothing. It stays at home.
+#: Report by party and purpose of how IDs and aggregates turned a table's rows into people, see
+#: `tables.people.write_ids`; nothing for tables used unchanged. It never leaves the party.
 MadePeople = dict[str, dict[Purpose, Mapping[str, Any]]]
 
 #: Context and folder of ``site.yaml`` by party.
 Parties = Mapping[str, tuple[PartyContext, Path]]
 
-#: So many days before a key's last day.
+#: Days before a key's last day from which notices are sent.
 _DAYS = 14
 
 
 def site_faults(
     file: Path, federation: Federation
 ) -> tuple[list[Fault], dict[str, tuple[PartyContext, Path]], MadePeople]:
-    """All that is wrong at the parties' sites and in their tables.
+    """Return all faults of the parties' sites and tables.
 
     Args:
-        file: ``federation.yaml``.
+        file: Path of ``federation.yaml``.
         federation: Its content.
 
     Returns:
-        The faults; each readable party's context with the folder of its site; and how its tables'
-        rows become people.
+        The faults; context and site folder of each readable party; and how rows of their tables
+        become people.
     """
     faults: list[Fault] = []
     if clock.today() > federation.terms.until:
@@ -93,7 +93,7 @@ def _of_party(
     def require_policy() -> None:
         nonlocal policy
         if agreement.lacking(site, federation):
-            # Agreeing pins keys and columns; until then `require_agreed` says what is missing.
+            # Agreeing pins keys and columns; until then `require_agreed` reports what is missing.
             policy = policy_after_agreement(policy, federation)
         require_consent(policy, federation, party)
 
@@ -124,7 +124,7 @@ def _of_party(
 
 
 def _budget_faults(federation: Federation, party: Publisher) -> list[Fault]:
-    """The budgets that the next training would exceed; a party has a ledger once it has agreed."""
+    """Budgets that the next training would exceed; empty before the party's first agreement."""
     if not has_tables(party.site.ledger_url()):
         return []
     with open_state(party.site) as state:
@@ -151,7 +151,7 @@ def _lost_pins(party: str, site: Site) -> list[Fault]:
 
 
 def _store_faults(federation: Federation, party: str, site: Site, store: Store) -> Sequence[Fault]:
-    """Faults of the store of a party that has used one before."""
+    """Return faults of a store that differs from the one that the party has pinned."""
     where = f"{party}/site.yaml:store"
     try:
         require_known_store(site, store, federation.name)
@@ -163,12 +163,12 @@ def _store_faults(federation: Federation, party: str, site: Site, store: Store) 
 
 
 def key_faults(federation: Federation, party: str, site: Site) -> list[Fault]:
-    """Faults of a party's signing and encryption keys.
+    """Return faults of a party's signing and encryption keys.
 
     Args:
-        federation: As declared.
-        party: Whose.
-        site: Its site.
+        federation: The federation as declared.
+        party: Name of the party.
+        site: The party's site.
     """
     spec, faults = federation.parties[party], []
     today = datetime.now(UTC).date()
@@ -203,10 +203,10 @@ def key_faults(federation: Federation, party: str, site: Site) -> list[Fault]:
 
 
 def key_dates(federation: Federation) -> list[str]:
-    """The dates of keys in the federation file, one line each.
+    """Return printable lines with the dates of keys in the federation file.
 
     Args:
-        federation: As declared.
+        federation: The federation as declared.
     """
     lines = []
     for name, spec in federation.parties.items():
@@ -224,7 +224,7 @@ def key_dates(federation: Federation) -> list[str]:
 
 
 def _table_faults(federation: Federation, parties: Parties, people: MadePeople) -> list[Fault]:
-    """All that the first stages of a training run and of a scoring run would find."""
+    """Return the faults that the first stages of a training and a scoring run would report."""
     faults = _faults_of_tables(federation, parties, "train", tuple(federation.parties), people)
     scored = scoring_parties(federation, parties)
     if not scored and federation.scoring.cron is None:
@@ -243,10 +243,10 @@ def _table_faults(federation: Federation, parties: Parties, people: MadePeople) 
 
 
 def scorers(federation: Federation) -> tuple[str, ...]:
-    """The parties that need a table of new rows where any are scored.
+    """Return the parties that need a table of new rows if any rows are scored.
 
     Args:
-        federation: As declared.
+        federation: The federation as declared.
     """
     if federation.learning == "vertical" and federation.scoring.mode == "local":
         return (federation.label_holder,)
@@ -254,11 +254,11 @@ def scorers(federation: Federation) -> tuple[str, ...]:
 
 
 def scoring_parties(federation: Federation, parties: Parties) -> tuple[str, ...]:
-    """Those of them whose ``site.yaml`` names one.
+    """Return those of `scorers` whose ``site.yaml`` names a table of new rows.
 
     Args:
-        federation: As declared.
-        parties: Context and folder of ``site.yaml`` of each party whose site is in order.
+        federation: The federation as declared.
+        parties: Context and folder of ``site.yaml`` of each party with a valid site.
     """
     return tuple(
         party
@@ -276,7 +276,7 @@ def _faults_of_tables(
     whose: tuple[str, ...],
     people: MadePeople,
 ) -> list[Fault]:
-    """Faults of the tables for one purpose; sources are copied once for all of it."""
+    """Return the faults of tables for one purpose; each source is copied only once."""
     faults: list[Fault] = []
     read: list[PartyContext] = []
     with ExitStack() as stack:
@@ -307,7 +307,7 @@ def _faults_of_tables(
 
 
 def _too_many_queries(purpose: Purpose, read: Sequence[PartyContext]) -> list[Fault]:
-    """The holders whose caps are below the label holder's rows, each of which is a query."""
+    """Faults of parties whose caps are below the label holder's rows: each row is one query."""
     owner = next(reader for reader in read if reader.party == reader.federation.label_holder)
     rows = sum(block.height for block in blocks(owner, [owner.federation.id.column]))
     faults = []
@@ -326,11 +326,11 @@ def _too_many_queries(purpose: Purpose, read: Sequence[PartyContext]) -> list[Fa
 
 
 def ahead(party: Publisher, federation: Federation) -> Iterator[str]:
-    """Names of notices, from public facts alone.
+    """Yield the names of notices about upcoming limits, from public facts alone.
 
     Args:
-        party: Who looks ahead.
-        federation: The plan's.
+        party: The party.
+        federation: The plan's federation.
     """
     if releases_left(party, federation) == 0:
         yield "budget_low"
@@ -341,13 +341,13 @@ def ahead(party: Publisher, federation: Federation) -> Iterator[str]:
 
 
 def releases_left(party: Publisher, federation: Federation) -> int | None:
-    """How many more yearly releases fit into the first budget to end.
+    """Return how many yearly releases fit into the budget with the least room.
 
-    None where no feature with a budget has ``refresh: yearly``: no other release opens by itself.
+    None if no feature with a budget has ``refresh: yearly``: no other release opens by itself.
 
     Args:
-        party: Whose.
-        federation: The plan's.
+        party: The party.
+        federation: The plan's federation.
     """
     declared = declarations(federation, party.name, party.policy, party.site).values()
     with open_state(party.site) as state:
@@ -363,11 +363,11 @@ def releases_left(party: Publisher, federation: Federation) -> int | None:
 
 
 def last_day(party: Publisher, federation: Federation) -> date | None:
-    """The last day on which a party can sign with a key that it has; None if there is none.
+    """Return the last day on which a party can sign with its keys; None if unlimited.
 
     Args:
-        party: Whose.
-        federation: The plan's.
+        party: The party.
+        federation: The plan's federation.
     """
     spec = federation.parties[party.name]
     dates: list[date] = []

@@ -1,14 +1,14 @@
-"""Public keys and a store that a party knows, by its policy and its earlier runs.
+"""The public keys and the store that a party trusts, by its policy and its earlier runs.
 
-The policy pins one signing key of a receiver. Those that it has replaced come with it where the
-newest agreement names them, and `pipeline.party.agreement` lets in no key as replaced that was not
-agreed to before. What an agreement has revoked stays revoked, whatever later or older ones say.
+The policy pins one signing key per receiver. Keys that it has replaced are trusted too, if the
+newest agreement names them; `pipeline.party.agreement` accepts as replaced only keys that were
+agreed to before. A key that any agreement has revoked stays revoked.
 
-At its first run in a federation a party pins the store's identity in its own database; a store that
-has none yet gets one. From then on a store with another identity, or with none, is refused before
-anything is drawn, charged or released, and a run begins no new one. A person accepts another store
-with `opboost ledger recover`. What a store says of itself is no proof: who changes it stops runs,
-and can make no party release anything.
+At its first run in a federation a party pins the store's identity in its own database; a store
+without an identity gets one. From then on a store with another identity, or none, is refused before
+anything is drawn, charged or released, and no new run starts. A person accepts another store with
+`opboost ledger recover`. The identity is no proof: whoever can change it can stop runs, but cannot
+make a party release anything.
 """
 
 from collections.abc import Iterator
@@ -30,23 +30,19 @@ from opboost_ops.privacy.ledger.database import has_tables
 
 _FIELDS = frozenset(PublicKeys.model_fields)
 
-#: How a person goes on.
+#: Remedy for a store that is not the pinned one.
 REMEDY = (
     "See that `store` in site.yaml names the right place, and that the share is mounted there. "
     "Where the store was moved or replaced on purpose, `opboost ledger recover SITE --yes` goes "
     "on with the one that is there now."
 )
 
-#: How much of an identity people are shown.
+#: Number of identity digits in messages.
 _SHOWN = 8
 
 
 def keys_in(agreement: Agreement) -> dict[str, PublicKeys]:
-    """The keys that an agreement names, by party.
-
-    Args:
-        agreement: Of whatever age.
-    """
+    """Return the keys that an agreement names, by party."""
     return {
         name: PublicKeys.model_validate({k: v for k, v in spec.items() if k in _FIELDS})
         for name, spec in agreement.content["federation"]["parties"].items()
@@ -54,11 +50,11 @@ def keys_in(agreement: Agreement) -> dict[str, PublicKeys]:
 
 
 def revoked(agreements: Agreements, federation: str) -> frozenset[str]:
-    """All keys that any agreement with a federation has revoked, a withdrawn one too.
+    """Return all keys that any agreement with a federation has revoked, withdrawn ones included.
 
     Args:
-        agreements: What the party has agreed to.
-        federation: The federation's name.
+        agreements: The party's agreements.
+        federation: Name of the federation.
     """
     every = (
         spec for agreement in agreements.of(federation) for spec in keys_in(agreement).values()
@@ -67,35 +63,33 @@ def revoked(agreements: Agreements, federation: str) -> frozenset[str]:
 
 
 def replaced(agreements: Agreements, federation: str, party: str, pinned: str) -> tuple[str, ...]:
-    """Signing keys of a party that the pinned one has replaced, and that may be good still.
+    """Return signing keys of a party that the pinned key has replaced and that may still be valid.
 
     Args:
-        agreements: What the party that asks has agreed to.
-        federation: The federation's name.
-        party: Whose keys.
-        pinned: The one that the policy pins.
+        agreements: The agreements of the party that verifies.
+        federation: Name of the federation.
+        party: The party whose keys are returned.
+        pinned: The key that the policy pins.
     """
     agreed = agreements.of(federation)
     spec = keys_in(agreed[-1]).get(party) if agreed else None
     if spec is None or spec.signing_key != pinned:
         return ()
-    # A party that joins later has never compared the key that was good before: it knows the new
-    # one.
+    # A party that joined after the replacement never agreed to the former key.
     earlier = {keys[party].signing_key for keys in map(keys_in, agreed) if party in keys}
     believed = earlier - {pinned, *revoked(agreements, federation)}
     return tuple(key for key in spec.all_signing_keys if key in believed)
 
 
 def for_run(policy: Policy, agreements: Agreements, federation: Federation) -> Policy:
-    """A policy as a run is asked by it: its pins, or the keys that these have replaced.
+    """Return the policy for a run: with its pinned keys, or the keys that these have replaced.
 
-    A run that was opened under the key before goes on. Which keys are still good `against_newest`
-    decides.
+    A run opened under a replaced key continues; `against_newest` decides which keys are valid.
 
     Args:
-        policy: The party's own.
-        agreements: What it has agreed to.
-        federation: The plan's.
+        policy: The party's policy.
+        agreements: The party's agreements.
+        federation: The plan's federation.
     """
     receivers = dict(policy.receivers)
     for name, receiver in policy.receivers.items():
@@ -106,18 +100,18 @@ def for_run(policy: Policy, agreements: Agreements, federation: Federation) -> P
 
 
 def signed_as(site: Site, federation: str, party: str, pinned: str | None) -> tuple[str, ...]:
-    """All keys that ever signed for a party, to read what is old; never to begin anything.
+    """Return all keys that have signed for a party, to verify old artifacts, never new runs.
 
     Args:
-        site: Whose agreements say it.
-        federation: The federation's name.
-        party: Who signed.
+        site: Site of the party that verifies.
+        federation: Name of the federation.
+        party: The signer.
         pinned: The key that the policy pins for it, if any.
     """
     keys = [pinned] if pinned else []
     if party == site.party:
         keys += [signer.public for signer in all_keys(site.signing_key, Signer.from_file)]
-    # A damaged agreement is told elsewhere; the pinned key is known without it.
+    # Damaged agreements are reported elsewhere; the pinned key does not depend on them.
     with suppress(ConfigError):
         for agreement in agreements_of(site).of(federation):
             spec = keys_in(agreement).get(party)
@@ -126,12 +120,12 @@ def signed_as(site: Site, federation: str, party: str, pinned: str | None) -> tu
 
 
 def against_newest(agreements: Agreements, federation: Federation, day: date) -> Iterator[str]:
-    """Why a plan's keys are not those that the newest agreement lets a run of a day have.
+    """Yield why the newest agreement does not allow a plan's keys on a day.
 
     Args:
-        agreements: What the party has agreed to.
-        federation: The plan's.
-        day: As of when keys are judged.
+        agreements: The party's agreements.
+        federation: The plan's federation.
+        day: Date for which the validity of keys is judged.
     """
     gone, newest = revoked(agreements, federation.name), keys_in(agreements.of(federation.name)[-1])
     for name, spec in federation.parties.items():
@@ -152,22 +146,22 @@ def against_newest(agreements: Agreements, federation: Federation, day: date) ->
 
 
 def alike_but_for_keys(first: Agreement, other: Agreement) -> bool:
-    """True if two agreements differ in nothing but keys and their dates."""
+    """Return True if two agreements differ only in keys and their dates."""
     return _without_keys(first) == _without_keys(other)
 
 
 def scored_under(
     agreements: Agreements, federation: str, digest: str, version: str | None
 ) -> Agreement | None:
-    """The agreement under which a version may be scored; None where nothing of it is answered.
+    """Return the agreement under which a version may be scored; None if it may not.
 
-    It is the one in force, or one that differs from it in keys alone: parties agree to a new key
-    one after the other. Of former agreements it is the one that the party keeps for this version.
+    This is the agreement in force, or one that differs from it in keys alone, because parties
+    agree to a new key one after another; or the former one that the party keeps for this version.
 
     Args:
-        agreements: What the party has agreed to.
-        federation: The federation's name.
-        digest: Of the agreement of the plan.
+        agreements: The party's agreements.
+        federation: Name of the federation.
+        digest: Digest of the plan's agreement.
         version: The version that the plan scores with.
     """
     newest, named = agreements.newest(federation), agreements.standing(federation, digest)
@@ -180,15 +174,15 @@ def scored_under(
 
 
 def require_honest(agreements: Agreements, federation: Federation, today: date) -> None:
-    """Refuse to agree to keys as replaced that never were the party's, or are good for long.
+    """Refuse replaced keys that the party never agreed to, or that stay valid for too long.
 
     Args:
-        agreements: What the party has agreed to before.
-        federation: What it is asked to agree to.
-        today: By its own clock.
+        agreements: The party's earlier agreements.
+        federation: The federation to agree to.
+        today: The date by the party's own clock.
 
     Raises:
-        ConfigError: Saying which.
+        ConfigError: A key was revoked, was never agreed to, or overlaps for too long.
     """
     gone, agreed = revoked(agreements, federation.name), agreements.of(federation.name)
     before = [keys_in(agreement) for agreement in agreed]
@@ -239,12 +233,12 @@ def _without_keys(agreement: Agreement) -> object:
 
 
 def store_fault(state: PartyState, store: Store, party: str, federation: str) -> ConfigError | None:
-    """Why a store is not the one that a party has pinned; None where it is, or none is pinned.
+    """Return an error if a store is not the one that a party has pinned; None if it is or may be.
 
     Args:
-        state: The party's.
+        state: The party's state.
         store: The exchange.
-        party: Whose.
+        party: Name of the party.
         federation: Name of the federation.
 
     Raises:
@@ -257,7 +251,7 @@ def store_fault(state: PartyState, store: Store, party: str, federation: str) ->
     pin, identity = pins.get(federation), store.identity()
     if identity is not None and (pin is None or pin.identity == identity):
         return None
-    # Where a party uses a store already, a run begins no other one, for no federation.
+    # A party that already uses a store starts no run in another one, in any federation.
     pinned = pin or next(iter(pins.values()))
     there = f"has the identity {identity[:_SHOWN]}" if identity else "is empty or has no identity"
     return ConfigError(
@@ -268,13 +262,13 @@ def store_fault(state: PartyState, store: Store, party: str, federation: str) ->
 
 
 def folder_fault(state: PartyState, site: Site, federation: str) -> str:
-    """Why the folder that a site names as its store is not the pinned one; empty where it is.
+    """Describe why a site's store folder is not the pinned one; empty if it is.
 
-    For pages, which do not wait for a server: of another store than a folder it says nothing.
+    For pages, which do not wait for a server: stores other than folders are not checked.
 
     Args:
-        state: The party's.
-        site: Its site.
+        state: The party's state.
+        site: The party's site.
         federation: Name of the federation.
     """
     try:
@@ -289,15 +283,15 @@ def folder_fault(state: PartyState, site: Site, federation: str) -> str:
 
 
 def require_known_store(site: Site, store: Store, federation: str) -> None:
-    """Refuse a store that is not the one that a party has pinned.
+    """Require that a store is the one that a party has pinned.
 
     Args:
-        site: The party's.
+        site: The party's site.
         store: The exchange.
         federation: Name of the federation.
 
     Raises:
-        ConfigError: It is another one, or has no identity.
+        ConfigError: The store has another identity, or none.
     """
     if not has_tables(site.ledger_url()):
         return
@@ -308,18 +302,18 @@ def require_known_store(site: Site, store: Store, federation: str) -> None:
 
 
 def pin_store(site: Site, store: Store, federation: str, agreement: str, run: str) -> None:
-    """Pin the store at a party's first run in a federation; later ones change nothing.
+    """Pin the store at a party's first run in a federation; later runs change nothing.
 
     Args:
-        site: The party's.
+        site: The party's site.
         store: The exchange.
         federation: Name of the federation.
         agreement: Digest of the agreement of the run's plan.
-        run: The run's id.
+        run: The run's ID.
 
     Raises:
-        ConfigError: The party uses another store, and this one has no identity; or the store lets a
-            later writer replace what was published.
+        ConfigError: The party uses another store and this one has no identity, or a later writer
+            could replace published artifacts in it.
     """
     with open_state(site) as state:
         if federation in state.stores.pins():
@@ -331,21 +325,21 @@ def pin_store(site: Site, store: Store, federation: str, agreement: str, run: st
 
 
 def accept_store(state: PartyState, store: Store, party: str, federation: str) -> bool:
-    """Use the store that is there now in a federation, by a person's decision.
+    """Pin the current store of a federation after a person's decision.
 
-    A store without an identity gets the one that was pinned, so that the other parties go on.
+    A store without an identity gets the formerly pinned one, so that the other parties continue.
 
     Args:
-        state: The party's.
+        state: The party's state.
         store: The exchange.
-        party: Whose.
+        party: Name of the party.
         federation: Name of the federation.
 
     Returns:
-        Whether it was not the one that the party has pinned.
+        True if another store was pinned before.
 
     Raises:
-        ConfigError: The store lets a later writer replace what was published.
+        ConfigError: A later writer could replace published artifacts in the store.
     """
     if store_fault(state, store, party, federation) is None:
         return False
@@ -360,14 +354,14 @@ def accept_store(state: PartyState, store: Store, party: str, federation: str) -
 
 
 def require_keeps_first(store: Store, federation: str) -> None:
-    """Refuse a store that accepts two writers of one place.
+    """Require that a store refuses a second writer of one place.
 
     Args:
         store: The exchange.
         federation: Name of the federation.
 
     Raises:
-        ConfigError: It does: an artifact could be replaced after another party has read it.
+        ConfigError: It does not, so an artifact could be replaced after a party has read it.
     """
     if not store.keeps_first(federation):
         raise ConfigError(
@@ -379,7 +373,7 @@ def require_keeps_first(store: Store, federation: str) -> None:
 
 
 def _identity_of(store: Store, otherwise: str) -> str:
-    """A store's identity, which it gets where it has none; the first of two writers decides it."""
+    """Return a store's identity, set to ``otherwise`` if it has none; the first writer wins."""
     identity = store.identity()
     if identity is None:
         store.set_identity(otherwise)
