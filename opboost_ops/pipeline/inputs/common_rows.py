@@ -1,4 +1,4 @@
-"""A party's raw rows in the common order, found by keyed digests of their IDs."""
+"""A party's raw rows in the common order, located by keyed digests of their IDs."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,16 +15,16 @@ from opboost_ops.pipeline.stage import Context
 from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
 from opboost_ops.tables.spill.parts import scatter
 
-#: Name of the label holder's table of digests, rising, and of the row that each is of.
+#: Names of the label holder's table of digests in ascending order, and of their row numbers.
 DIGESTS, ORDER = "digests", "digest_order"
 
 
 class CommonRows:
-    """Some rows of a party's table; never is more than a block in memory.
+    """Selected rows of a party's table, read with at most one block in memory.
 
     Args:
-        context: The party's.
-        positions: Which rows, in the order that is wanted, integers, shape (n,).
+        context: The party's context.
+        positions: Row numbers in the requested order, integers, shape (n,).
     """
 
     def __init__(self, context: Context, positions: np.ndarray) -> None:
@@ -34,10 +34,10 @@ class CommonRows:
         self._places = places_of(context.home.scratch, positions, height)
 
     def blocks(self, names: Sequence[str]) -> Iterator[tuple[np.ndarray, pl.DataFrame]]:
-        """Places of a block's wanted rows, and these rows, in the order of the table.
+        """Yield each block's selected rows and their places in the requested order.
 
         Args:
-            names: Which columns.
+            names: Columns to read.
 
         Raises:
             ContractError: The table was rewritten, or cannot be read as declared.
@@ -55,26 +55,26 @@ class CommonRows:
         make: Callable[[pl.DataFrame], Mapping[str, np.ndarray]],
         kinds: Mapping[str, Any],
     ) -> dict[str, np.ndarray]:
-        """Columns made of the rows, in the order that is wanted.
+        """Return columns derived from the rows, in the requested order.
 
         Args:
-            names: Which columns are read.
-            make: Makes columns of a block's rows, shape (k,) each.
-            kinds: The type of each.
+            names: Columns to read.
+            make: Derives columns of shape (k,) from a block of k rows.
+            kinds: Data type of each derived column.
 
         Returns:
-            Shape (n,) each, in memory or on disk.
+            Columns of shape (n,), in memory or on disk.
         """
         pieces = ((places, make(frame)) for places, frame in self.blocks(names))
         return scatter(self._context.home.scratch, pieces, self._rows, kinds)
 
 
 def rising_ids(context: Context, secret: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """A key of each person of the party's table in rising order, and which row it is of.
+    """Return the keyed digest of each person in ascending order, with the person's row number.
 
     Args:
-        context: The party's.
-        secret: Under which.
+        context: The party's context.
+        secret: Key of the digests.
 
     Returns:
         uint8, shape (n, 16), and integers, shape (n,).
@@ -94,18 +94,18 @@ def rising_ids(context: Context, secret: bytes) -> tuple[np.ndarray, np.ndarray]
 
 
 def binary(keys: np.ndarray) -> pa.Array:
-    """Keys of shape (n, 16), uint8, as fixed-size binary."""
+    """Convert keys of shape (n, 16), uint8, to fixed-size binary."""
     buffer = pa.py_buffer(np.ascontiguousarray(keys))
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(keys), [None, buffer])
 
 
 def keys_of(column: pa.ChunkedArray) -> np.ndarray:
-    """Such keys again, uint8, shape (n, 16).
+    """Convert fixed-size binary keys to uint8, shape (n, 16).
 
     Args:
-        column: Fixed-size binary of 16 bytes, without gaps.
+        column: Fixed-size binary of 16 bytes, without nulls.
     """
-    # To combine one chunk is to copy it, and it may be mapped.
+    # combine_chunks would copy even a single chunk, which may be memory-mapped.
     joined = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     begin = 16 * joined.offset
     raw = np.frombuffer(joined.buffers()[1], dtype=np.uint8)
@@ -113,7 +113,7 @@ def keys_of(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def tails(digests: np.ndarray) -> np.ndarray:
-    """The last eight bytes of digests as numbers, uint64, shape (n,).
+    """Return the last eight bytes of digests as numbers, uint64, shape (n,).
 
     Args:
         digests: Shape (n, 16), uint8.
@@ -123,7 +123,7 @@ def tails(digests: np.ndarray) -> np.ndarray:
 
 
 def _keys(context: Context, secret: bytes) -> Iterator[np.ndarray]:
-    """The keys of the table's persons, a block after the other."""
+    """Yield the keyed digests of the table's people, block by block."""
     identity = context.federation.id
     for _, block in unchanged_blocks(context, [identity.column]):
         ids = block.get_column(identity.column).to_arrow()
@@ -131,12 +131,12 @@ def _keys(context: Context, secret: bytes) -> Iterator[np.ndarray]:
 
 
 def places_of(scratch: Scratch, positions: np.ndarray, height: int) -> np.ndarray:
-    """Where each row of a list stands in a choice of them, from 1; 0 for one that is not wanted.
+    """Return the 1-based place of each row in a selection, 0 for rows that are not selected.
 
     Args:
-        scratch: Where it is told, if it is more than that holds.
-        positions: Which rows, in the order that is wanted, integers, shape (n,).
-        height: How many rows the list has.
+        scratch: Holds the result on disk if it is too large for memory.
+        positions: Row numbers in the requested order, integers, shape (n,).
+        height: Number of rows of the table.
 
     Returns:
         Integers, shape (height,).

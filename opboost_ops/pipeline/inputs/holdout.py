@@ -1,4 +1,4 @@
-"""Rows of a run: which are held out for evaluation, whether they suffice, and their weights."""
+"""Held-out rows, the minimum numbers of rows of a run, and checks of labels and weights."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,29 +15,29 @@ from opboost_ops.pipeline.inputs.raw_blocks import blocks, unchanged_blocks
 from opboost_ops.pipeline.stage import Context
 from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices, total
 
-#: Bytes of the hash of an ID, which is compared with the share.
+#: Bytes of the hash of an ID that is compared with the holdout share.
 _BYTES = 8
 
-#: Of the training frame, beside `assemble.LABEL`.
+#: Column of the training frame, beside `assemble.LABEL`.
 WEIGHT = "weight"
 
-#: Objectives that are of counts or amounts.
+#: Objectives for counts or amounts, which need labels of 0 or more.
 _NOT_NEGATIVE = ("poisson", "tweedie")
 
-#: The squares of larger numbers are no 32-bit floats.
+#: The squares of larger numbers overflow a 32-bit float.
 _LARGEST = 1e18
 
 
 def hashed_out(federation: UUID, share: float, messages: Sequence[bytes]) -> np.ndarray:
-    """Decide by a public hash of each ID whether its row is held out, bool, shape (n,).
+    """Return which rows are held out by a public hash of their IDs, bool, shape (n,).
 
-    The hash is keyed by the federation's permanent name, so that the choice stays the same in every
-    run and under every agreement, depends on no other row, and is the same at all parties.
+    The hash is keyed by the federation's permanent uuid, so that the choice depends on no other
+    row and is the same in every run, under every agreement and at all parties.
 
     Args:
         federation: The federation's ``uuid``.
-        share: The share of all IDs to hold out, between 0 and 1.
-        messages: The IDs as `exchange.sealed.ids` writes them, shape (n,).
+        share: Share of all IDs to hold out, between 0 and 1.
+        messages: The IDs as encoded by `exchange.sealed.ids`, shape (n,).
     """
     keyed = hashlib.blake2b(digest_size=_BYTES, key=federation.bytes)
     numbers = hashed(keyed, messages).view(">u8").ravel()
@@ -45,21 +45,21 @@ def hashed_out(federation: UUID, share: float, messages: Sequence[bytes]) -> np.
 
 
 def held_out_in(federation: Federation, block: pl.DataFrame) -> np.ndarray:
-    """Which rows of a block of raw columns are held out, bool, shape (n,).
+    """Return which rows of a block are held out, bool, shape (n,).
 
     Args:
-        federation: As declared.
-        block: Rows with the ID.
+        federation: The federation as declared.
+        block: Raw columns, including the ID.
     """
     messages = Reader(federation.id.type).messages(block.get_column(federation.id.column).to_list())
     return hashed_out(federation.uuid, federation.training.holdout, messages)
 
 
 def held_out_rows(context: Context) -> np.ndarray:
-    """Which rows of the party's table are held out, bool, shape (n,).
+    """Return which rows of the party's table are held out, bool, shape (n,).
 
     Args:
-        context: The party's.
+        context: The party's context.
 
     Raises:
         ContractError: The table was rewritten.
@@ -74,14 +74,14 @@ def held_out_rows(context: Context) -> np.ndarray:
 
 
 def require_rows(context: Context, rows: int) -> None:
-    """Refuse to release of a table that is smaller than the party's policy allows.
+    """Require the minimum number of rows that the party's policy sets for a release.
 
     Args:
-        context: The feature holder's.
-        rows: Of its table.
+        context: The feature holder's context.
+        rows: Number of rows of its table.
 
     Raises:
-        ContractError: It has fewer rows than the policy requires.
+        ContractError: The table has fewer rows than the policy requires.
     """
     least = getattr(context.policy.alignment.least_rows, context.purpose)
     if rows < least:
@@ -93,14 +93,14 @@ def require_rows(context: Context, rows: int) -> None:
 
 
 def require_common(context: Context, common: int) -> None:
-    """Refuse to train on fewer common people than the party's policy allows; any may be scored.
+    """Require the policy's minimum number of common people for training; scoring has no minimum.
 
     Args:
-        context: The label holder's.
-        common: How many people are common to all.
+        context: The label holder's context.
+        common: Number of people common to all parties.
 
     Raises:
-        ContractError: It is a training run, and they are fewer than the policy requires.
+        ContractError: A training run has fewer than the policy requires.
     """
     least = context.policy.alignment.least_common
     if context.purpose == "score" or common >= least:
@@ -119,17 +119,17 @@ def require_common(context: Context, common: int) -> None:
 
 
 def require_trainable(context: Context) -> None:
-    """Refuse a table with labels or weights that training would refuse, before anything leaves.
+    """Refuse labels or weights that training would refuse, before anything is released.
 
     Raises:
-        ContractError: Which column, and what is wrong with it.
+        ContractError: A column is invalid; the message names it.
     """
     party, training = context.declared, context.federation.training
     if context.purpose != "train" or party.role == "feature_holder":
         return
     if (name := training.weight_column) is not None:
         read = blocks(context, [name], "training.weight_column needs")
-        # All of them are looked at: one may be no number.
+        # A list, not any(): every block is validated, also after a positive weight.
         if not sum([bool(weights_in(frame.get_column(name)).any()) for frame in read]):
             raise _no_weights(name)
     label = party.label
@@ -143,10 +143,10 @@ def require_trainable(context: Context) -> None:
 
 
 def require_moderate(labels: np.ndarray, name: str) -> None:
-    """Refuse numbers to predict whose squares no 32-bit float holds, in which boosters count.
+    """Refuse labels whose squares overflow the 32-bit floats that boosters compute with.
 
     Args:
-        labels: Numbers, shape (n,); gaps are another check's.
+        labels: Numbers, shape (n,); missing values are checked elsewhere.
         name: The label's column.
 
     Raises:
@@ -162,20 +162,20 @@ def require_moderate(labels: np.ndarray, name: str) -> None:
 
 
 def require_labels(training: Training, labels: Iterable[np.ndarray]) -> None:
-    """Refuse numbers that the objective does not take.
+    """Refuse labels that the objective does not accept.
 
     Args:
-        training: As declared.
-        labels: Numbers or class indices, some at a time.
+        training: The declared training.
+        labels: Numbers or class indices, in blocks.
 
     Raises:
-        ContractError: One is negative, or all are zero.
+        ContractError: A label is negative, or all are zero.
     """
     if training.objective not in _NOT_NEGATIVE:
         return
     negative = above = False
     for some in labels:
-        negative |= not (some >= 0).all()  # Nor is a gap.
+        negative |= not (some >= 0).all()  # True for NaN as well.
         above |= bool((some > 0).any())
         release_memory()
     if negative or not above:
@@ -187,13 +187,13 @@ def require_labels(training: Training, labels: Iterable[np.ndarray]) -> None:
 
 
 def weights_in(values: pl.Series) -> np.ndarray:
-    """Weights as they stand in some rows of the table, float64, shape (n,).
+    """Return the weights of rows as float64, shape (n,).
 
     Args:
-        values: Of the weight column.
+        values: Values of the weight column.
 
     Raises:
-        ContractError: They are no numbers of 0 or more, or too large.
+        ContractError: A weight is not a number, negative or too large.
     """
     if values.dtype.is_numeric() and not values.null_count():
         weights = values.cast(pl.Float64).to_numpy()
@@ -203,12 +203,12 @@ def weights_in(values: pl.Series) -> np.ndarray:
 
 
 def weights_of(column: str, values: np.ndarray, scratch: Scratch) -> np.ndarray:
-    """How much each training row counts.
+    """Scale the weights of training rows to a mean of 1.
 
     Args:
         column: ``training.weight_column``.
         values: `weights_in` of the training rows, shape (n,).
-        scratch: Holds them on disk where they are too many.
+        scratch: Holds the result on disk if it is too large for memory.
 
     Returns:
         Float64, shape (n,), with a mean of 1.

@@ -1,4 +1,4 @@
-"""Other parties' columns of rows that were not trained on, in each mode of scoring."""
+"""Other parties' columns of rows outside the training set, for each scoring mode."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -23,32 +23,32 @@ from opboost_ops.pipeline.steps.open_rows import (
 )
 from opboost_ops.tables.spill.parts import gather
 
-#: Who asks for other parties' columns in the own table, for the error.
+#: What needs other parties' columns in the label holder's table, for the error message.
 _WHY = "scoring.mode local needs"
 
-#: Gives a number of columns of so many rows more, by full name, float64, shape (n,).
+#: Returns the next rows, as many as requested: columns by full name, float64, shape (n,).
 Take = Callable[[int], dict[str, np.ndarray]]
 
 
 def other_columns(
     context: Context, mode: ScoringMode, positions: np.ndarray, used: Iterable[str]
 ) -> dict[str, np.ndarray]:
-    """Values on which a model of domain values gives what the mode can know.
+    """Return model inputs from other parties' columns, as precise as the scoring mode allows.
 
     Args:
-        context: The label holder's.
-        mode: Of scoring; ``local`` or ``routed``.
-        positions: Which rows of the label holder's own table, shape (n,).
+        context: The label holder's context.
+        mode: Scoring mode, ``local`` or ``routed``.
+        positions: Row numbers of the label holder's own table, shape (n,).
         used: Full names of the columns on which the model splits.
 
     Returns:
-        By full name, float64, shape (n,). In mode ``routed`` stand-ins on the same side of every
-        threshold; a column that is not needed, and so not known, is constant.
+        Columns by full name, float64, shape (n,). In mode ``routed`` they are stand-ins on the
+        same side of every threshold; a column that the model does not use is constant.
 
     Raises:
-        Rejected: An answer is not what it must be.
-        ContractError: In mode ``local``, the label holder's table lacks a column, or holds it
-            otherwise than declared, or was rewritten since the rows were chosen.
+        Rejected: An answer is malformed.
+        ContractError: In mode ``local``, the label holder's table lacks a column, has one that
+            differs from its declaration, or was rewritten since the rows were selected.
     """
     if mode == "local":
         raw_table.require_unchanged(context)
@@ -59,11 +59,11 @@ def other_columns(
 
 
 def opened_values(context: Context, mode: ScoringMode) -> Take:
-    """The opened values of new rows in the common order, some after the other.
+    """Return a function that reads the opened values of new rows in the common order.
 
     Args:
-        context: The label holder's.
-        mode: Of scoring; not ``local``.
+        context: The label holder's context.
+        mode: Scoring mode other than ``local``.
     """
     holders, home = context.federation.feature_holders, context.home
     tables = {holder: home.table(opened_table(holder)) for holder in holders}
@@ -94,7 +94,7 @@ def opened_values(context: Context, mode: ScoringMode) -> Take:
 
 
 def _routed_again(context: Context, positions: np.ndarray) -> dict[str, np.ndarray]:
-    """In a training run: comparisons of held-out rows, sealed beside their ranks."""
+    """Return stand-ins of held-out rows in a training run, sealed together with their ranks."""
     holders = context.federation.feature_holders
     forms = {holder: routed_rows(context, holder) for holder in holders}
     stand_ins: dict[str, np.ndarray] = {}
@@ -119,14 +119,14 @@ def of_cells(
     cells: Mapping[str, np.ndarray],
     there: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Stand-ins of cells between thresholds, by full name, float64, shape (n,).
+    """Return stand-ins for intervals between thresholds, by full name, float64, shape (n,).
 
     Args:
         party: A feature holder.
         columns: Its columns.
-        thresholds_of: The thresholds of those that are asked for.
-        cells: Its answers, by column, shape (n,).
-        there: Which people it has, bool, shape (n,); the others' values are NaN.
+        thresholds_of: Thresholds by name of each requested column.
+        cells: The party's answers by column, shape (n,).
+        there: People in the party's table, bool, shape (n,); all others get NaN.
     """
     cells_by_name: dict[str, np.ndarray] = {}
     for column in columns:
@@ -141,15 +141,15 @@ def of_cells(
 
 
 def local_table(context: PartyContext, party: str, features: Sequence[str]) -> pa.Table:
-    """Another party's features as domain integers, from the label holder's own table.
+    """Return another party's features as domain integers, from the label holder's own table.
 
     Args:
-        context: The label holder's.
-        party: Whose features they are; the columns are ``party.feature``.
-        features: Which.
+        context: The label holder's context.
+        party: The features' party; the table's columns are ``party.feature``.
+        features: Names of the features.
 
     Raises:
-        ContractError: The table lacks a column, or holds it otherwise than declared.
+        ContractError: The table lacks a column, or has one that differs from its declaration.
     """
     raw = whole_table(context, [f"{party}.{name}" for name in features], _WHY)
     frame = _require_types(context.federation, raw, party, features)
@@ -157,14 +157,14 @@ def local_table(context: PartyContext, party: str, features: Sequence[str]) -> p
 
 
 def local_names(context: PartyContext, used: Iterable[str]) -> list[str]:
-    """Which other parties' columns mode ``local`` needs in the label holder's own table.
+    """Return the other parties' columns that mode ``local`` needs in the label holder's table.
 
     Args:
-        context: The label holder's.
+        context: The label holder's context.
         used: Full names of the columns on which the model splits.
 
     Raises:
-        ContractError: It lacks one, or holds it otherwise than declared.
+        ContractError: The table lacks a column, or has one that differs from its declaration.
     """
     needed, own_names = set(used), list[str]()
     for party, features in needed_elsewhere(context.federation, needed).items():
@@ -178,16 +178,16 @@ def local_names(context: PartyContext, used: Iterable[str]) -> list[str]:
 def local_columns(
     federation: Federation, raw: pl.DataFrame, used: Collection[str], rows: int
 ) -> dict[str, np.ndarray]:
-    """The columns of `other_columns` in mode ``local``, of some rows.
+    """Return the columns of `other_columns` in mode ``local`` for given raw rows.
 
     Args:
-        federation: As declared.
-        raw: Columns of the label holder's table, `local_names` among them, shape (rows, ...).
+        federation: The federation as declared.
+        raw: Columns of the label holder's table, including `local_names`, shape (rows, ...).
         used: Full names of the columns on which the model splits.
-        rows: How many.
+        rows: Number of rows.
 
     Raises:
-        ContractError: A value is not as declared.
+        ContractError: A value differs from its declaration.
     """
     for party, features in needed_elsewhere(federation, used).items():
         _require_types(federation, raw, party, features)
@@ -195,15 +195,15 @@ def local_columns(
     needed = [column for column in columns if column.name in used]
     sources = {c.source: raw.get_column(c.source).alias(c.feature) for c in needed}
     values = model_columns(needed, sources)
-    # Of a column on which no tree splits nothing is needed.
+    # Columns without a split do not affect the score.
     return {column.name: values.get(column.name, np.zeros(rows)) for column in columns}
 
 
 def needed_elsewhere(federation: Federation, used: Collection[str]) -> dict[str, list[str]]:
-    """By feature holder, the features that a model splits on.
+    """Return the features that a model splits on, by feature holder.
 
     Args:
-        federation: As declared.
+        federation: The federation as declared.
         used: Full names of the columns on which the model splits.
     """
     return {
@@ -219,7 +219,7 @@ def needed_elsewhere(federation: Federation, used: Collection[str]) -> dict[str,
 def _require_types(
     federation: Federation, raw: pl.DataFrame, party: str, features: Sequence[str]
 ) -> pl.DataFrame:
-    """Columns ``party.feature`` as features, if they are of the declared types."""
+    """Return the columns ``party.feature`` under their feature names; check their types."""
     named = raw.select(pl.col(f"{party}.{name}").alias(name) for name in features)
     raw_table.require_types(named, party, federation.parties[party].features)
     return named

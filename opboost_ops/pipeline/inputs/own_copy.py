@@ -1,10 +1,10 @@
-"""A party's own copies of its table in a run: of a source, and of what a release needs.
+"""A party's own copies of its table in a run.
 
 `copy_table` copies a source once, before the table is checked. At a feature holder `take` copies
-everybody's IDs, and the values of people who have no pin yet: the release reads the table here and
-nowhere else. Values of others cannot fail, start, skip or lengthen a run.
+everyone's IDs and the values of people who have no pin yet; the release reads the table nowhere
+else. So values of people with pins cannot make a run fail, start, skip or take longer.
 
-The copies lie in the run's folder, so that retention removes them.
+The copies are in the run's folder, where retention deletes them.
 """
 
 import hashlib
@@ -33,23 +33,23 @@ from opboost_ops.tables.spill.arrays import release_memory
 from opboost_ops.tables.spill.files import working_folder
 from opboost_ops.tables.spill.tables import blocks_of
 
-#: Names of the copies: raw values of people without a pin, and everybody's integers of features
+#: Names of the copies: raw values of people without a pin, and everyone's integers of features
 #: with ``routed: every_run``.
 UNPINNED, TODAY = "unpinned", "today"
 
-#: Column of the copy that names the row of the table.
+#: Column of the copy with the row number in the table.
 ROW = " row"
 
 
 def copy_table(context: PartyContext) -> None:
-    """Make the run's copy of the party's table, unless the run has checked one already.
+    """Copy the party's table for the run, unless the run has already checked a copy.
 
     Args:
-        context: The party's.
+        context: The party's context.
 
     Raises:
-        OpBoostError: The source cannot be read, or the disk has too little room.
-        ConnectionError: A server cannot be reached: trying again may help.
+        OpBoostError: The source cannot be read, or the disk is full.
+        ConnectionError: A server cannot be reached; a retry may help.
     """
     table = _table(context)
     target = context.home.folder / COPY
@@ -70,13 +70,13 @@ def _table(context: PartyContext) -> Path | Source:
 
 @contextmanager
 def borrowed(context: PartyContext) -> Iterator[PartyContext]:
-    """A context of no run whose table can be read: a source is copied, and removed afterwards.
+    """Provide a context whose table can be read outside a run; a source is copied temporarily.
 
     Args:
-        context: The party's.
+        context: The party's context.
 
     Raises:
-        OpBoostError: As `take`.
+        OpBoostError: The table cannot be copied.
     """
     if not isinstance(_table(context), Source):
         yield context
@@ -95,14 +95,14 @@ def borrowed(context: PartyContext) -> Iterator[PartyContext]:
 
 
 def _kept(context: PartyContext) -> IdFilter | None:
-    """Leaves out whom the party has forgotten: the copy would hold what the source still has."""
+    """Return a filter for people whom the party has forgotten but whom the source still has."""
     forgotten = forgotten_of(context.site)
     if not len(forgotten):
         return None
     kind = context.federation.id.type
 
     def kept(ids: pl.Series) -> pl.Series:
-        # IDs of another type than declared, or missing ones, are for a later check.
+        # A later check reports missing IDs and IDs of the wrong type.
         plain = ids.cast(pl.String if kind == "string" else pl.Int64, strict=False)
         present = plain.is_not_null().to_numpy()
         mask = np.ones(len(plain), dtype=bool)
@@ -115,20 +115,20 @@ def _kept(context: PartyContext) -> IdFilter | None:
 def expected_columns(
     federation: Federation, policy: Policy, party: str, train: bool
 ) -> dict[str, Expected]:
-    """The declared columns of a party's table, by raw name.
+    """Return the declared columns of a party's table, by raw name.
 
     Args:
-        federation: As declared.
-        policy: The party's, which may call a column otherwise.
-        party: Which.
-        train: Whether its label counts.
+        federation: The federation as declared.
+        policy: The party's policy, which may map column names.
+        party: Name of the party.
+        train: True to include the label and the weights.
     """
     identity, declared = federation.id, federation.parties[party]
     columns = [expected_feature(name, feature) for name, feature in declared.features.items()]
     kind: Kind = "text" if identity.type == "string" else "number"
     columns += [Expected(name, kind, is_id=True) for name in identity.parts]
     if declared.label is not None:
-        # In mode local, the label holder's own table has the others' columns, too.
+        # In mode local the label holder's own table also has the other parties' columns.
         columns += [
             expected_feature(f"{holder}.{name}", feature)
             for holder in federation.feature_holders
@@ -142,12 +142,12 @@ def expected_columns(
 
 
 def take(context: Context) -> None:
-    """Copy the table, unless the run has recorded its releases already.
+    """Copy IDs and unpinned values, unless the run has already recorded its releases.
 
     Raises:
-        ContractError: The table cannot be read as declared, has no rows to train on, or somebody
-            in it has no ID or several rows.
-        BudgetError: A release does not fit a budget, or pins are lost.
+        ContractError: The table cannot be read as declared, has no rows to train on, or has a
+            person without an ID or with several rows.
+        BudgetError: A release would exceed a budget, or pins are lost.
     """
     if context.home.has("recorded"):
         return
@@ -173,10 +173,10 @@ def take(context: Context) -> None:
 
 
 def person_keys(context: Context) -> np.ndarray:
-    """Keyed hashes of everybody in the run's copy, uint8, shape (n, 16).
+    """Return keyed hashes of everyone in the run's copy, uint8, shape (n, 16).
 
     Args:
-        context: The feature holder's.
+        context: The feature holder's context.
     """
     ids = context.home.table(IDS).column(0)
     rows = len(ids)
@@ -187,26 +187,26 @@ def person_keys(context: Context) -> np.ndarray:
 
 
 def unpinned_rows(context: Context) -> int:
-    """The number of people whose values were copied.
+    """Return the number of people whose values were copied.
 
     Args:
-        context: The feature holder's.
+        context: The feature holder's context.
     """
     return int(context.home.json(UNPINNED)["rows"])
 
 
 def unpinned_blocks(context: Context, columns: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
-    """The copied values, block by block; the column `ROW` is among them.
+    """Yield the copied values block by block, with the column `ROW`.
 
     Args:
-        context: The feature holder's.
-        columns: Which columns; all when absent.
+        context: The feature holder's context.
+        columns: Columns to read; all if empty.
     """
     return blocks_of(context.home.table(UNPINNED))(columns)
 
 
 def _ids(context: Context) -> np.ndarray:
-    """Copy everybody's IDs; their keyed hashes, uint8, shape (n, 16)."""
+    """Copy everyone's IDs and return their keyed hashes, uint8, shape (n, 16)."""
     identity = context.federation.id
     hashed: list[np.ndarray] = []
 

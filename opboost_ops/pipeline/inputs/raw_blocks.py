@@ -1,4 +1,4 @@
-"""Reading a party's own Parquet table: a block of rows at a time, or all of some columns."""
+"""Reading of a party's own Parquet table, block by block or whole columns at once."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -17,10 +17,10 @@ from opboost_ops.tables.columns import match_names
 from opboost_ops.tables.parquet import FAILURES, polars_frame, unreadable
 from opboost_ops.tables.spill.tables import blocks_of, rows_of_block
 
-#: Name of a feature holder's copy of everybody's IDs in a run.
+#: Name of a feature holder's copy of all IDs in a run.
 IDS = "ids"
 
-#: Bytes of a column that are read from the file at once.
+#: Read buffer in bytes per column.
 _BUFFER = 1 << 20
 
 
@@ -29,36 +29,36 @@ def blocks(
     columns: Sequence[str] = (),
     why: str = "the federation file declares",
 ) -> Iterator[pl.DataFrame]:
-    """The party's table, block by block: it may be larger than memory.
+    """Yield the party's table block by block, because it may be larger than memory.
 
     Args:
-        context: The party's.
-        columns: Which columns; all declared ones when absent.
-        why: Who asks for them, for the error.
+        context: The party's context.
+        columns: Columns to read; all declared ones if empty.
+        why: What needs the columns, for the error message.
 
     Yields:
-        The columns, with the types that their declaration asks for, without the rows of persons
-        whom the party has forgotten: at least one block, which may be without rows.
+        The columns in their declared types, without the rows of forgotten people: at least one
+        block, which may be empty.
 
     Raises:
-        ContractError: No readable Parquet, no rows to train on, a declared column is missing, a
-            type is not the declared one, or the files disagree about it.
+        ContractError: The table is not readable Parquet, has no rows to train on, lacks a declared
+            column, or has a type that differs from the declaration or between files.
     """
     for block in _raw_blocks(context, columns, why):
         yield raw_table.as_declared(context, block)
-        del block  # Before the next one is read.
+        del block  # Free memory before the next one is read.
 
 
 def unchanged_blocks(
     context: PartyContext, columns: Sequence[str]
 ) -> Iterator[tuple[int, pl.DataFrame]]:
-    """`blocks` of the table that this run has checked, each with the row at which it begins.
+    """Yield `blocks` of the table that this run has checked, each with its first row number.
 
     Raises:
-        ContractError: Also if it has other rows now.
+        ContractError: As `blocks`, or the table has other rows than at the check.
     """
     rows, end = context.home.json("table")["rows"], 0
-    # A feature holder has a copy of the IDs; elsewhere the table itself is read.
+    # A feature holder reads its copy of the IDs, all other parties the table itself.
     copied = "desensitize" in context.stages
     read = blocks_of(context.home.table(IDS)) if copied else partial(blocks, context)
     for block in read(columns):
@@ -76,12 +76,12 @@ def whole_table(
     columns: Sequence[str] = (),
     why: str = "the federation file declares",
 ) -> pl.DataFrame:
-    """All rows that `blocks` gives, in one frame."""
+    """Return all rows of `blocks` in one frame."""
     return raw_table.as_declared(context, pl.concat(_raw_blocks(context, columns, why)))
 
 
 def undeclared_table(context: PartyContext, columns: Sequence[str]) -> pl.DataFrame:
-    """All rows of some columns as the table has them, for counts of what declarations change."""
+    """Return all rows of columns without applying declarations, to count what these change."""
     return pl.concat(_raw_blocks(context, columns, "the federation file declares"))
 
 
@@ -99,7 +99,7 @@ def _raw_blocks(context: PartyContext, columns: Sequence[str], why: str) -> Iter
         height += block.height
         blocks_read += 1
         yield raw_table.without_forgotten(context, forgotten, block).select(wanted)
-        del block  # Before the next one is read.
+        del block  # Free memory before the next one is read.
     if height == 0 and context.purpose == "train":
         raise raw_table.empty(context)
     if blocks_read == 0:
@@ -109,8 +109,8 @@ def _raw_blocks(context: PartyContext, columns: Sequence[str], why: str) -> Iter
 def _batches(
     context: PartyContext, path: Path, schema: dict[str, pl.DataType]
 ) -> Iterator[pl.DataFrame]:
-    # The calling thread alone reads: Arrow's own might outlive the interpreter. Pages are read as
-    # they are needed, so that the writer's row groups may be of any size.
+    # No Arrow threads: they might outlive the interpreter. Pages are read on demand, so that row
+    # groups may be of any size.
     try:
         file = pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
     except (pa.ArrowException, OSError, ValueError):
@@ -144,7 +144,7 @@ def _frame(
 
 
 def _gathered(batches: Iterator[pl.DataFrame], most: int) -> Iterator[pl.DataFrame]:
-    """Join small batches, as small row groups and small files give, to blocks."""
+    """Join the small batches of small row groups and files to blocks."""
     pending: list[pl.DataFrame] = []
     for batch in batches:
         if pending and sum(part.height for part in pending) + batch.height > most:
@@ -156,7 +156,7 @@ def _gathered(batches: Iterator[pl.DataFrame], most: int) -> Iterator[pl.DataFra
 
 
 def _joined(batches: list[pl.DataFrame]) -> pl.DataFrame:
-    """Batches as one, of which nothing else is kept."""
+    """Concatenate batches, and release them."""
     block = pl.concat(batches, rechunk=True)
     batches.clear()
     return block

@@ -1,4 +1,4 @@
-"""Reading a party's own Parquet table as declared, as domain integers too; errors show no cell."""
+"""Reading of a party's own Parquet table as declared; error messages contain no cell values."""
 
 import hashlib
 import logging
@@ -36,9 +36,9 @@ _LOG = logging.getLogger("opboost_ops")
 
 
 def declared_columns(context: PartyContext) -> list[str]:
-    """The columns that the federation declares for this party.
+    """Return the columns that the federation declares for this party.
 
-    ID, features, label and weights; new rows need none of the last two.
+    They are the ID, the features, and for training the label and the weights.
     """
     federation = context.federation
     party = federation.parties[context.party]
@@ -51,19 +51,20 @@ def declared_columns(context: PartyContext) -> list[str]:
 
 
 def raw_names(context: PartyContext, wanted: Sequence[str]) -> dict[str, str]:
-    """The names of declared columns in the party's own table: the one place that knows.
+    """Return the names of declared columns in the party's own table.
 
-    Everything after it goes by declared names, so that a raw name gets into no report or error.
+    No other function translates names: the rest uses declared names, so that no raw name appears
+    in a report or an error.
 
     Args:
-        context: The party's.
+        context: The party's context.
         wanted: Declared names.
 
     Returns:
-        The raw name of each, in their order.
+        Raw names by declared name, in the given order.
 
     Raises:
-        ContractError: Two of them are one column.
+        ContractError: Two declared names are one raw column.
     """
     identity = context.federation.id.column
     names = {name: context.policy.raw_column(name, identity) for name in wanted}
@@ -80,13 +81,13 @@ def raw_names(context: PartyContext, wanted: Sequence[str]) -> dict[str, str]:
 
 
 def files(context: PartyContext) -> tuple[Path, ...]:
-    """The files that make up the table, in the order of their names.
+    """Return the files that make up the table, sorted by name.
 
     Args:
-        context: The party's.
+        context: The party's context.
 
     Raises:
-        ContractError: There is none.
+        ContractError: There are none.
     """
     paths: tuple[Path, ...] = ()
     with suppress(OSError):
@@ -97,10 +98,10 @@ def files(context: PartyContext) -> tuple[Path, ...]:
 
 
 def fingerprint(context: PartyContext) -> str:
-    """Sha256 of the table's files, in their order, and of who is forgotten; it stays at home.
+    """Return the SHA-256 of the table's files and of the forgotten people; it stays at home.
 
     Args:
-        context: The party's.
+        context: The party's context.
 
     Raises:
         ContractError: A file cannot be read.
@@ -118,12 +119,12 @@ def fingerprint(context: PartyContext) -> str:
 
 
 def require_unchanged(context: PartyContext) -> None:
-    """Refuse to go on with another table than the one that was checked.
+    """Require that the table is the one that was checked.
 
     Raises:
         ContractError: It was rewritten.
     """
-    # A feature holder reads its own copy.
+    # A feature holder reads its own copy instead.
     if "desensitize" in context.stages:
         return
     if fingerprint(context) != context.home.json("table")["sha256"]:
@@ -131,7 +132,7 @@ def require_unchanged(context: PartyContext) -> None:
 
 
 def changed(context: PartyContext) -> ContractError:
-    """The error for a table that was rewritten during the run."""
+    """Return the error for a table that was rewritten during the run."""
     return ContractError(
         f"The table of {context.party} was rewritten while the run was using it.",
         "Trigger a new run when the job that writes it has ended.",
@@ -139,10 +140,10 @@ def changed(context: PartyContext) -> ContractError:
 
 
 def as_declared(context: PartyContext, frame: pl.DataFrame) -> pl.DataFrame:
-    """The party's raw columns as their declarations take them.
+    """Apply the declarations of features and label to the party's raw columns.
 
     Args:
-        context: The party's.
+        context: The party's context.
         frame: Raw columns by declared name.
     """
     label = context.declared.label
@@ -154,12 +155,14 @@ def as_declared(context: PartyContext, frame: pl.DataFrame) -> pl.DataFrame:
 def without_forgotten(
     context: PartyContext, forgotten: ForgottenPeople, frame: pl.DataFrame
 ) -> pl.DataFrame:
-    """The rows of persons who are not forgotten; all where an ID is missing, which a check tells.
+    """Return the rows of people who are not forgotten.
+
+    If an ID is missing, all rows are returned; a check reports the missing ID.
 
     Args:
-        context: The party's.
-        forgotten: Its list.
-        frame: Raw columns, the IDs among them if somebody is on the list.
+        context: The party's context.
+        forgotten: The party's list of forgotten people.
+        frame: Raw columns, with the IDs if the list is not empty.
     """
     identity = context.federation.id
     if len(forgotten) and not frame.get_column(identity.column).null_count():
@@ -169,16 +172,16 @@ def without_forgotten(
 
 
 def numbers(values: pl.Series, feature: Feature) -> np.ndarray:
-    """A column as float64, fill applied; what is still missing is NaN.
+    """Return a column as float64 with fills applied and NaN for missing values.
 
     Categories become their position in the declaration.
 
     Args:
         values: The raw column, shape (n,).
-        feature: Its declaration.
+        feature: The feature's declaration.
 
     Raises:
-        ContractError: A category is not among the declared ones.
+        ContractError: A category is not declared.
     """
     values = declared_series(values, feature)
     if isinstance(feature.missing, Fill):
@@ -197,20 +200,20 @@ def numbers(values: pl.Series, feature: Feature) -> np.ndarray:
                 "Declare them all, map them by `mapping`, or name a `rest`.",
             )
         values = codes
-    # NaN where a value is missing.
+    # Nulls become NaN.
     return values.cast(pl.Float64).to_numpy()
 
 
 def finite_numbers(values: pl.Series, feature: Feature, party: str) -> np.ndarray:
-    """A column that is mapped onto the domain, float64, as `numbers`.
+    """Return a column for mapping onto the domain: `numbers` without missing values.
 
     Args:
         values: The raw column, shape (n,).
-        feature: Its declaration.
-        party: Whose feature it is.
+        feature: The feature's declaration.
+        party: The feature's party.
 
     Raises:
-        ContractError: A value is missing and has no fill, or is infinite.
+        ContractError: A value is missing without a fill, or is infinite.
     """
     result = numbers(values, feature)
     if not np.isfinite(result).all():
@@ -222,22 +225,22 @@ def finite_numbers(values: pl.Series, feature: Feature, party: str) -> np.ndarra
 
 
 def require_types(frame: pl.DataFrame, party: str, features: Mapping[str, Feature]) -> None:
-    """Refuse columns of another type than declared.
+    """Require that columns have the declared types.
 
     Args:
-        frame: Raw columns, of which some are features.
-        party: Whose features they are.
-        features: Their declarations.
+        frame: Raw columns, including features.
+        party: The features' party.
+        features: Declarations by feature.
 
     Raises:
-        ContractError: A numeric feature's column holds no numbers, or another's no categories.
+        ContractError: A numeric feature's column has no numbers, or another's no categories.
     """
-    kinds = frame.schema  # Made again, of all columns, each time that it is asked for.
+    kinds = frame.schema  # Polars builds the schema anew on each access.
     for name, feature in features.items():
         kind = kinds.get(name)
         if kind is None:
             continue
-        # A column of nothing but gaps has no type: few new rows may be such.
+        # An all-null column has no type; a few new rows may well have one.
         numeric = holds_numbers(kind)
         dated = kind.is_temporal() or kind in _TEXT
         if feature.type == "numeric" and not numeric and not (feature.unit and dated):
@@ -261,7 +264,7 @@ def require_types(frame: pl.DataFrame, party: str, features: Mapping[str, Featur
 
 
 def missing(values: pl.Series) -> np.ndarray:
-    """Which values of a raw column are missing, boolean, shape (n,)."""
+    """Return which values of a raw column are missing, bool, shape (n,)."""
     gaps = values.is_null()
     if values.dtype.is_float():
         gaps = gaps | values.is_nan().fill_null(False)
@@ -271,20 +274,20 @@ def missing(values: pl.Series) -> np.ndarray:
 def schema(
     context: PartyContext, paths: Sequence[Path], wanted: Sequence[str], why: str
 ) -> dict[str, pl.DataType]:
-    """The types of columns, which all files of the table have and agree about.
+    """Return the types of columns, which must be the same in all files of the table.
 
     Args:
-        context: The party's.
+        context: The party's context.
         paths: The files.
-        wanted: Which columns.
-        why: Who asks for them, for the error.
+        wanted: Declared names of the columns.
+        why: What needs the columns, for the error message.
 
     Returns:
-        By declared name.
+        Types by declared name.
 
     Raises:
-        ContractError: A file is no readable Parquet, has no such column, disagrees, or keeps
-            integers of 128 bits; or two declared columns are one.
+        ContractError: A file is not readable Parquet, lacks a column, has another type than the
+            other files, or has 128-bit integers; or two declared names are one column.
     """
     raw = raw_names(context, wanted)
     schemas = [schema_of(path, context.party) for path in paths]
@@ -303,21 +306,21 @@ def schema(
     types = {c: common_type([kind[c] for kind in kinds]) for c in wanted}
     if disagreed := [c for c, kind in types.items() if kind is None]:
         raise type_conflict(context.party, disagreed)
-    # One column of 128 bits makes the others of its file unreadable, too.
+    # A 128-bit column makes all other columns of its file unreadable.
     declared = match_names(raw_names(context, declared_columns(context)), list(schemas[0]))
     require_readable(context.party, {c: schemas[0][name] for c, name in declared.items()})
     return {c: kind for c, kind in types.items() if kind is not None}
 
 
 def require_declared(context: PartyContext, frame: pl.DataFrame) -> None:
-    """Refuse columns whose types are not those that the federation file declares.
+    """Require that columns have the types that the federation file declares.
 
     Args:
-        context: The party's.
+        context: The party's context.
         frame: Raw columns.
 
     Raises:
-        ContractError: Of IDs, of the label or of a feature.
+        ContractError: The type of the ID, the label or a feature differs.
     """
     declared = context.federation.id
     ids = frame.schema.get(declared.column)
@@ -349,26 +352,26 @@ def require_declared(context: PartyContext, frame: pl.DataFrame) -> None:
 
 
 def empty(context: PartyContext) -> ContractError:
-    """The error for a table without rows."""
+    """Return the error for a table without rows."""
     return ContractError(
         f"The table of {context.party} has no rows.", "Check the job that writes it."
     )
 
 
 def domain_integers(federation: Federation, party: str, frame: pl.DataFrame) -> pa.Table:
-    """A feature holder's rows as integers of the declared domains.
+    """Convert a feature holder's rows to integers of the declared domains.
 
     Args:
-        federation: As declared.
-        party: Whose features they are.
-        frame: Raw columns, each a feature.
+        federation: The federation as declared.
+        party: The features' party.
+        frame: Raw columns by feature.
 
     Returns:
-        A column for each feature (a category's position for nominal ones) and for each missing
-        bit. Values outside the bounds are clipped.
+        One column per feature (the category's position for nominal features) and per missing bit.
+        Values outside the bounds are clipped.
 
     Raises:
-        ContractError: A value is missing where no rule for missing values is declared.
+        ContractError: A value is missing and no rule for missing values is declared.
     """
     domain = federation.domain.to_domain()
     columns: dict[str, pa.Array] = {}
@@ -389,14 +392,14 @@ def domain_integers(federation: Federation, party: str, frame: pl.DataFrame) -> 
 
 
 def require_positive(context: PartyContext, label: Label, kind: pl.DataType) -> None:
-    """Refuse two text classes of which nobody says which one is positive.
+    """Require a declared order of two text classes, which says which one is positive.
 
-    In alphabetical order "no" comes after "default", and the scores are turned round. A federation
-    that has a model already keeps the order in which that one was trained.
+    In alphabetical order "no" comes after "default", which would invert the scores. A federation
+    with a model keeps the order that this model was trained with.
 
     Args:
-        context: The label holder's, in a training run.
-        label: Its declaration.
+        context: The label holder's context, in a training run.
+        label: The label's declaration.
         kind: The column's type.
 
     Raises:
@@ -415,10 +418,10 @@ def require_positive(context: PartyContext, label: Label, kind: pl.DataType) -> 
 
 
 def warn_undeclared(context: PartyContext, kind: pl.DataType | None) -> None:
-    """Tell the label holder's people that the order of classes is alphabetical.
+    """Log a warning to the label holder's people if classes are ordered alphabetically.
 
     Args:
-        context: The label holder's, in a training run.
+        context: The label holder's context, in a training run.
         kind: The label column's type.
     """
     label = context.declared.label
@@ -432,11 +435,11 @@ def warn_undeclared(context: PartyContext, kind: pl.DataType | None) -> None:
 
 
 def positive_of(task: str, classes: list[str | int] | tuple[str | int, ...]) -> str | int | None:
-    """The positive class; None where there is none.
+    """Return the positive class; None if the task is not binary.
 
     Args:
-        task: What is learnt.
-        classes: In order.
+        task: The label's task.
+        classes: The classes, in order.
     """
     return classes[1] if task == "binary" and len(classes) == 2 else None
 

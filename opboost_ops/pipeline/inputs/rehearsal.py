@@ -1,7 +1,7 @@
-"""Faults that the first stages would report in a party's table, at home, without a run.
+"""Faults that the first stages would report for a party's table, found at home without a run.
 
-It calls the code of the stages themselves, so that `opboost check` and a run cannot disagree. Where
-a stage stops at its first fault, here every column is looked at, and all faults are told.
+It calls the code of the stages themselves, so that `opboost check` and a run cannot disagree. A
+stage stops at its first fault; this module checks every column and reports all faults.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,12 +27,12 @@ from opboost_ops.quality.validation import Finding
 
 
 def rehearse(context: PartyContext, folder: Path) -> list[Fault]:
-    """All that check_table, preprocess, assemble and evaluate would find in a table by itself.
+    """Return all faults that check_table, preprocess, assemble and evaluate would report.
 
     Args:
-        context: The party's, of no run; its purpose says which table. A source is copied before,
-            see `own_copy.borrowed`.
-        folder: Of the party's ``site.yaml``, where its ``expectations.yaml`` lies.
+        context: The party's context outside a run; its purpose selects the table. A source must
+            have been copied, see `own_copy.borrowed`.
+        folder: Folder of the party's ``site.yaml`` and ``expectations.yaml``.
     """
     try:
         paths = raw_table.files(context)
@@ -47,7 +47,7 @@ def rehearse(context: PartyContext, folder: Path) -> list[Fault]:
         except OpBoostError as error:
             bad.add(column)
             faults.append(_fault(context, column, error))
-    # A file that is no table is told once, not once for each column.
+    # Report an unreadable file once, not once per column.
     faults = list({(f.problem, f.suggestion): f for f in reversed(faults)}.values())[::-1]
     if context.federation.id.column in bad:
         return faults
@@ -57,11 +57,12 @@ def rehearse(context: PartyContext, folder: Path) -> list[Fault]:
 
 
 def table_warnings(context: PartyContext, folder: Path) -> list[str]:
-    """Warnings of the check of a party's training table, a sentence for each column.
+    """Return warnings of the check of a party's training table, one sentence per column.
 
     Args:
-        context: The party's; one whose table cannot be read has none, which others say.
-        folder: Of the party's ``site.yaml``, where its ``expectations.yaml`` lies.
+        context: The party's context. Unreadable tables give an empty list; other checks report
+            them.
+        folder: Folder of the party's ``site.yaml`` and ``expectations.yaml``.
     """
     try:
         with borrowed(replace(context, purpose="train")) as lent:
@@ -73,12 +74,12 @@ def table_warnings(context: PartyContext, folder: Path) -> list[str]:
 
 
 def common_people(contexts: Sequence[PartyContext]) -> int | None:
-    """How many IDs are in the tables of all parties; None if one of them has none to read.
+    """Return the number of IDs in the tables of all parties; None if a table has no readable IDs.
 
-    Only somebody who may read all parties' tables can ask, as on one machine.
+    This needs read access to all parties' tables, as on a single machine.
 
     Args:
-        contexts: A party each.
+        contexts: One context per party.
     """
     common: pl.Series | None = None
     for context in contexts:
@@ -94,7 +95,7 @@ def common_people(contexts: Sequence[PartyContext]) -> int | None:
 
 
 def _without(context: PartyContext, bad: set[str]) -> PartyContext:
-    """The context of a federation that does not declare some columns of the party's table."""
+    """Return the context of a federation without some columns of the party's table."""
     federation = context.federation
     party = federation.parties[context.party]
     features = {name: feature for name, feature in party.features.items() if name not in bad}
@@ -105,7 +106,7 @@ def _without(context: PartyContext, bad: set[str]) -> PartyContext:
 
 
 def _content(context: PartyContext, folder: Path) -> Iterator[Fault]:
-    """Faults of the data-quality check of the raw table."""
+    """Yield faults of the data-quality check of the raw table."""
     try:
         report = raw_report(context, folder)
     except OpBoostError as error:
@@ -118,7 +119,7 @@ def _content(context: PartyContext, folder: Path) -> Iterator[Fault]:
 
 
 def _values(context: PartyContext) -> Iterator[Fault]:
-    """Faults that later stages report in values that pass that check."""
+    """Yield faults of later stages in values that pass the data-quality check."""
     party, federation = context.declared, context.federation
     aligned = context.purpose == "train" or federation.scoring.mode != "local"
     if federation.learning == "vertical" and aligned:
@@ -150,7 +151,7 @@ def _label(context: PartyContext, party: Party) -> Iterator[Fault]:
 
 
 def _local(context: PartyContext) -> Iterator[Fault]:
-    """Faults of other columns that mode ``local`` needs in the label holder's own table."""
+    """Yield faults of columns that mode ``local`` needs in the label holder's own table."""
     federation = context.federation
     modes = federation.scoring.modes if context.purpose == "train" else (federation.scoring.mode,)
     if "local" not in modes or context.party != federation.label_holder:
@@ -171,11 +172,11 @@ def _categories(context: PartyContext, party: Party, block: pl.DataFrame) -> dic
 
 
 def table_fault(context: PartyContext, error: OpBoostError) -> Fault:
-    """An error about a party's whole table, as a fault.
+    """Convert an error about a party's whole table to a fault.
 
     Args:
-        context: The party's.
-        error: What was raised.
+        context: The party's context.
+        error: The error.
     """
     return _fault(context, "", error)
 
@@ -194,22 +195,22 @@ def _fault(context: PartyContext, column: str, error: OpBoostError) -> Fault:
 
 
 def place_of(context: PartyContext, column: str) -> str:
-    """Where a fault of a table is, as people find it.
+    """Return the location of a table's fault for people.
 
     Args:
-        context: The party's.
-        column: Its declared name; empty for the whole table.
+        context: The party's context.
+        column: The column's declared name; empty for the whole table.
     """
     return f"{context.party}: {context.purpose} table{f', {column}' if column else ''}"
 
 
 def finding_fault(context: PartyContext, finding: Finding, row: Mapping[str, Any]) -> Fault:
-    """The fault behind an expectation that does not hold. Reported at home only.
+    """Return the fault for a failed expectation, for the party's own people only.
 
     Args:
-        context: The party's.
-        finding: Of the check of its raw table.
-        row: The column's row of the profile.
+        context: The party's context.
+        finding: A finding of the check of its raw table.
+        row: The column's row in the profile.
     """
     party, name = context.declared, finding.column
     place = place_of(context, name)
@@ -228,7 +229,7 @@ def finding_fault(context: PartyContext, finding: Finding, row: Mapping[str, Any
         texts = None
     if texts is None:
         return Fault(place, f"{finding.description}: the check failed", "correct the table")
-    # Where a file would refuse `keep`, nobody is sent there.
+    # Suggest `keep` only for features that may declare it.
     feature = party.features.get(name)
     keeps = feature is not None and not (
         feature.mechanism or (horizontal and feature.type == "nominal")
@@ -242,7 +243,7 @@ def finding_fault(context: PartyContext, finding: Finding, row: Mapping[str, Any
     return Fault(place, *(text.format(**facts) for text in texts))
 
 
-#: Problem and fix by what the profile measures.
+#: Problem and fix by profile measure.
 _ID_FAULTS = {
     "gaps": ("{rows} no ID", "leave those rows out"),
     "repeated": (
