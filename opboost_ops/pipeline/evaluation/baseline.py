@@ -1,13 +1,13 @@
-"""The baseline that a common model has to beat: the label holder's own columns, at their best.
+"""The baseline that a common model has to beat: the best model on the label holder's columns alone.
 
-What suits the common model may not suit fewer columns: a baseline that has to use the same 300
-trees gets worse, and the common model then looks better. So the baseline has parameters of its
-own, chosen by trials on training rows: those of `training.tuning`, otherwise at most four, which
-are compared on a third of the rows. One of them, with LightGBM, has larger trees and stops early,
+Parameters that suit the common model may not suit fewer columns: a baseline forced to use the same
+300 trees gets worse and makes the common model look better. So the baseline has its own parameters,
+selected by trials on training rows: those of `training.tuning`, otherwise at most four candidates
+compared on a third of the rows. One candidate, LightGBM only, has larger trees and early stopping,
 which suits many columns better than any small number of small trees.
 
-Nothing of it comes from another party, so it is kept at home, and made again only if something of
-its own has changed: rows, columns, labels, parameters or software.
+The baseline uses no other party's data, so it stays at home, and is trained again only if the label
+holder's rows, columns, labels, parameters or software have changed.
 """
 
 import io
@@ -30,24 +30,25 @@ from opboost_ops.pipeline.stage import Context
 from opboost_ops.pipeline.steps.assemble import LABEL, frame_of
 from opboost_ops.pipeline.steps.train import parameters_of
 
-#: At most so many training rows are in the trials without `training.tuning`; one part of so many
-#: judges models of the others.
+#: Maximum training rows of the trials without `training.tuning`, and the number of parts: one
+#: validates, the others train.
 _ROWS, _PARTS = 50_000, 3
 
-#: The chosen parameters train on at most so many rows: more hardly improve few columns.
+#: Maximum training rows for the selected parameters: more hardly improve a model of few columns.
 _MOST_ROWS = 500_000
 
-#: Boosting rounds at most, depth, and rounds without a gain of the parameters that stop early.
+#: Maximum boosting rounds, depth, and early-stopping rounds of the candidate that stops early.
 _TREES, _DEPTH, _PATIENCE = 300, 8, 20
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """Predictions of the label holder's columns alone.
+    """Predictions from the label holder's columns alone.
 
     Attributes:
-        prediction: Of the held-out rows.
-        chosen: The parameters and how many were tried, for the card; empty without own columns.
+        prediction: Predictions of the held-out rows.
+        chosen: Selected parameters and the number of trials, for the model card; empty if the
+            label holder has no columns.
     """
 
     prediction: np.ndarray
@@ -55,15 +56,15 @@ class Baseline:
 
 
 def baseline(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> Baseline:
-    """Train on the label holder's columns alone, with the best parameters tried, and predict.
+    """Train on the label holder's columns alone with the best parameters, and predict.
 
     Args:
-        context: The label holder's.
-        facts: What `assemble` says of the frame.
+        context: The label holder's context.
+        facts: Facts about the training frame from `assemble`.
         holdout: The held-out rows.
     """
     table = context.home.table("frame")
-    # Their order follows from a key, so that each so many of them are like the others.
+    # Rows are ordered by keyed digests, so every n-th row is a random sample.
     table = table.take(np.arange(0, table.num_rows, max(1, -(-table.num_rows // _MOST_ROWS))))
     label = np.array(table.column(LABEL).to_numpy())
     own = frame_of(table, facts, f"{context.party}.")
@@ -99,7 +100,7 @@ def baseline(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> B
         metric, parts = tuning.metric_of(declared), 1
         best, tried = _best(own, label, declared, metric)
     if best.trainer == "lightgbm":
-        # Among them is no rank: bins of own numbers may come from some of the rows.
+        # The label holder's own columns are no ranks, so bins may come from a sample of rows.
         best = replace(best, own={**best.own, "bin_construct_sample_cnt": SAMPLE})
     model = trainer.train(own, label, best, tell=context.tell)
     trees = best.trees
@@ -118,7 +119,7 @@ def baseline(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> B
 def _best(
     own: Frame, label: np.ndarray, declared: Parameters, metric: str
 ) -> tuple[Parameters, int]:
-    """The best of the declared parameters and some others, and how many were tried."""
+    """Return the best of the candidates and their number."""
     few = np.arange(0, len(label), -(-len(label) // _ROWS))
     rows, truth = own.rows(few), label[few]
     judges = folds(truth, _PARTS, declared.seed, "alone") == 0
@@ -137,10 +138,10 @@ def _best(
 
 
 def _candidates(declared: Parameters) -> Iterator[Parameters]:
-    """The declared parameters first: of equals they are chosen."""
+    """Yield candidates, the declared parameters first: they win ties."""
     yield declared
     usual = LightGBMTraining()
-    # A parameter of the objective, such as a quantile, is no matter of choice.
+    # Parameters of the objective, such as a quantile, are not tuned.
     own = declared.own if declared.objective else {}
     for trees, depth in ((usual.trees, usual.depth), (usual.trees // 4, usual.depth - 1)):
         other = replace(

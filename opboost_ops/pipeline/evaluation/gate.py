@@ -1,7 +1,7 @@
-"""The gate of a new private model: two values on the same rows, in the same mode.
+"""The gate of a new private model: it compares two values on the same rows in the same mode.
 
-Of its metrics an interval would be exact functions of the rows; `interval_gate` is for all others.
-Both reject a model that is worse than the reference, the best so far.
+Intervals of a private model's metrics would be exact functions of the rows, so `interval_gate` is
+for all other models. Both gates reject a model that is worse than the reference, the best so far.
 """
 
 import json
@@ -14,28 +14,27 @@ from opboost_ops.learning import metrics
 from opboost_ops.learning.registry.registry import federation_in, has_model, model_in
 from opboost_ops.pipeline.stage import Context
 
-#: Standard errors of a difference that a 95 % interval shows in 80 % of draws: 1.96 + 0.84.
+#: Standard errors of a difference that a 95% interval detects in 80% of draws: 1.96 + 0.84.
 DETECTED = 2.8
 
 
 def comparable_reference(
     context: Context, facts: Mapping[str, Any], version: str | None
 ) -> str | None:
-    """A version's model, if it can predict this run's held-out rows in the mode of scoring.
+    """Return a version's model if it can predict this run's held-out rows in the scoring mode.
 
     Args:
-        context: The label holder's.
-        facts: What `assemble` says of the frame.
-        version: Which one; None before the first.
+        context: The label holder's context.
+        facts: Facts about the training frame from `assemble`.
+        version: The version; None before the first.
 
     Returns:
-        Its text; None if there is no such version, if it is this run's, if it knows other columns
-        or maps, or if it was not in this run's plan, so that the comparisons that it needs were
-        not asked for.
+        The model's text; None if the version does not exist, is this run's, has other columns or
+        maps, or is not in this run's plan, so that its routes were not requested.
     """
     if version is None or version == context.run:
         return None
-    # What lies on which side of its thresholds was asked for in this run, of this version alone.
+    # This run requested the routes of this version's thresholds only.
     if context.federation.learning == "vertical" and version != context.reference:
         return None
     files = context.registry.files(version)
@@ -43,10 +42,10 @@ def comparable_reference(
 
 
 def present_champion(context: Context) -> str | None:
-    """The champion's version; None before the first, or if it is this run's.
+    """Return the champion's version; None before the first, or if it is this run's.
 
     Args:
-        context: The label holder's.
+        context: The label holder's context.
     """
     champion = context.registry.champion()
     return None if champion == context.run else champion
@@ -62,20 +61,20 @@ def gate(
 ) -> dict[str, Any]:
     """Compare a model with the reference on the held-out rows, in the mode of scoring.
 
-    The reference is evaluated on the same rows if it can be; otherwise its own evaluation in the
-    same mode stands for it. If it has none, a person has to decide.
+    The reference is evaluated on the same rows if possible; otherwise its recorded evaluation in
+    the same mode is used. Without one, a person has to decide.
 
     Args:
-        context: The label holder's.
-        task: What is learnt.
+        context: The label holder's context.
+        task: The label's task.
         new: The new model's metrics.
-        old: The reference's on the same rows, if it can predict them.
-        reference: The version to compare to, by `reference_of`; None before the first.
-        error: Standard error of a difference by the noise in metrics; None where they have none.
+        old: The reference's metrics on the same rows, if it can predict them.
+        reference: The version to compare with, from `reference_of`; None before the first.
+        error: Standard error of a difference from noise in the metrics; None without noise.
 
     Returns:
         ``promote``, ``why`` in public words, ``metric``, ``tolerance``, ``new``, ``detectable``,
-        and of the reference its ``version`` and ``value``, None before the first.
+        and the reference's ``version`` and ``value``, None before the first.
     """
     metric = metrics.main_metric(task, noisy=noisy_metrics_of(context.federation))
     mode = context.federation.scoring.mode
@@ -113,20 +112,20 @@ def gate(
 
 
 def undefined(metric: str) -> str:
-    """Why a model is not promoted whose main metric is undefined, in public words.
+    """Return the public reason why a model with an undefined main metric is not promoted.
 
     Args:
-        metric: Its name.
+        metric: Name of the metric.
     """
     return f"{metric} is undefined: all held-out rows have one label"
 
 
 def within(tolerance: float, detectable: float | None) -> str:
-    """The tolerance and the detectable difference, as the end of a reason.
+    """Return the tolerance and the detectable difference as the end of a reason.
 
     Args:
-        tolerance: As declared.
-        detectable: In the metric's unit; None where it is not known.
+        tolerance: The declared tolerance.
+        detectable: In the metric's unit; None if unknown.
     """
     allowed = f", tolerance {tolerance:g}" if tolerance else ""
     if detectable is None:
@@ -135,17 +134,20 @@ def within(tolerance: float, detectable: float | None) -> str:
 
 
 def noisy_metrics_of(federation: Federation) -> bool:
-    """True if held-out metrics have noise.
+    """Return True if held-out metrics have noise.
 
     Args:
-        federation: As it was run.
+        federation: The federation of the run.
     """
     private = federation.training.private
     return private is not None and private.metrics_epsilon is not None
 
 
 def _greatest_variance(context: Context) -> float:
-    """Of a label within its public bounds; the label's own variance would be exact."""
+    """Return a label's largest possible variance within its public bounds.
+
+    The label's own variance would be an exact disclosure.
+    """
     label = context.declared.label
     assert label is not None and label.bounds is not None
     return ((label.bounds[1] - label.bounds[0]) / 2) ** 2
@@ -154,12 +156,12 @@ def _greatest_variance(context: Context) -> float:
 def same_columns(
     federation: Federation, facts: Mapping[str, Any], files: Mapping[str, bytes]
 ) -> bool:
-    """True if a version's model knows a frame's columns by the same maps.
+    """Return True if a version's model uses a frame's columns with the same maps.
 
     Args:
-        federation: Of the frame.
-        facts: What `assemble` says of the frame.
-        files: The version's.
+        federation: The frame's federation.
+        facts: Facts about the frame from `assemble`.
+        files: The version's files.
     """
     if not has_model(files):
         return False
@@ -170,30 +172,30 @@ def same_columns(
 
 
 def recorded_metrics(evaluation: bytes, mode: str) -> dict[str, float]:
-    """A version's own metrics in a mode of scoring; none where it was not evaluated in it.
+    """Return a version's recorded metrics in a scoring mode; empty without an evaluation in it.
 
     Args:
-        evaluation: Its ``evaluation.json``.
+        evaluation: The version's ``evaluation.json``.
         mode: The mode.
     """
     return dict(json.loads(evaluation)["metrics"].get(f"federated_{mode}", {}))
 
 
 def same_maps(before: Federation, now: Federation) -> bool:
-    """True if columns are mapped alike, and the rows are of the same people.
+    """Return True if columns have the same maps and rows are of the same people.
 
     Args:
-        before: As a version was trained.
-        now: As it is run.
+        before: The federation that a version was trained with.
+        now: The federation of the run.
     """
     return maps(before) == maps(now) and before.keeps_all == now.keeps_all
 
 
 def maps(federation: Federation) -> list[tuple[str, str, bytes]]:
-    """Every protected or common column with the digest of all that makes its cells integers.
+    """Return each protected or common column with the digest of its map to integers.
 
     Args:
-        federation: As it was run.
+        federation: The federation of the run.
     """
     if federation.learning == "horizontal":
         return [(EVERYONE, column.name, column.digest) for column in shared_columns(federation)]

@@ -1,4 +1,4 @@
-"""Evaluation of a new model on held-out rows: metrics, also by group, and the gate's decision."""
+"""Evaluation of a new model on held-out rows: metrics (also by group) and the gate's decision."""
 
 import hashlib
 import json
@@ -44,7 +44,7 @@ from opboost_ops.pipeline.steps.open_rows import members_table
 from opboost_ops.privacy.ledger.budgets import ModelCharge
 from opboost_ops.quality.live import score_profile
 
-#: The column of scores with ``overlap: left``.
+#: Column of the scores with the group of each row, with ``overlap: left``.
 COVERAGE = "coverage"
 
 Predictions = Mapping[ScoringMode, np.ndarray]
@@ -52,7 +52,7 @@ Predictions = Mapping[ScoringMode, np.ndarray]
 #: Name of the document, and of the version's file.
 SCORING = "scoring"
 
-#: Of two classes, whose losses have no bounds of their own.
+#: Bounds of the labels of two classes.
 CLASSES = (0.0, 1.0)
 
 #: By code: no feature holder has the person, some have, all have.
@@ -72,15 +72,15 @@ def judge(
     """Evaluate a model on held-out rows, and decide whether it becomes champion.
 
     Args:
-        context: Of the party that holds the rows.
-        facts: Of the training frame.
-        truth: Their labels, shape (n,).
-        model: Its text.
-        predictions: The model's, by mode; that of scoring is among them.
-        reference: The reference's, in the mode of scoring, where it can predict these rows.
-        version: The reference.
-        alone: Trains what the party could do without the others. Not of a private model: a second
-            private one would be a second charge, and one without noise would undo the first.
+        context: Context of the party that has the rows.
+        facts: Facts about the training frame.
+        truth: Labels of the held-out rows, shape (n,).
+        model: The model's text.
+        predictions: The model's predictions by mode, including the scoring mode.
+        reference: The reference's predictions in the scoring mode, if it can predict these rows.
+        version: The reference version.
+        alone: Trains the party's baseline. Not called for a private model: a second private model
+            would be a second charge, and one without noise would defeat the first.
     """
     federation, task = context.federation, facts["task"]
     mode, private = federation.scoring.mode, federation.training.private
@@ -99,7 +99,7 @@ def judge(
             evaluation["alone"] = base.chosen
         comparison = Comparison(task, truth, compared)
         result = {name: comparison.evaluated(name) for name in compared}
-        # Of a private model they would be exact functions of the rows.
+        # For a private model these would be exact functions of the rows.
         fitted = documents[SCORING] = scoring_of(federation.scoring, task, truth, predictions)
         scores = _calibrated_scores(fitted, predictions)
         shown = [name for name in compared if name == new or not name.startswith("federated_")]
@@ -143,7 +143,7 @@ def judge(
 
 
 def _predictions_table(predictions: Predictions) -> pa.Table:
-    """Predictions by mode; a list a row where there are several classes."""
+    """Return predictions by mode; a list per row for several classes."""
     columns = {}
     for mode, prediction in predictions.items():
         flat = pa.array(np.ravel(prediction))
@@ -157,24 +157,24 @@ def _predictions_table(predictions: Predictions) -> pa.Table:
 def scoring_of(
     scoring: Scoring, task: Task, truth: np.ndarray, predictions: Mapping[ScoringMode, np.ndarray]
 ) -> dict[str, Any]:
-    """How the version's scores are made, by the held-out rows in each mode by itself.
+    """Fit how the version's scores are made, on the held-out rows of each mode separately.
 
     Args:
-        scoring: As declared.
-        task: What was learnt.
+        scoring: The declared scoring.
+        task: The label's task.
         truth: Labels of the held-out rows, shape (n,).
-        predictions: For these, by mode.
+        predictions: Predictions of these rows, by mode.
 
     Returns:
-        By mode ``calibration`` with its figures by rows of other folds; ``threshold`` with what it
-        does to the held-out rows; ``interval``. Each only where it is declared, or a threshold of
-        0.5.
+        By mode ``calibration`` with its out-of-fold figures, ``threshold`` with the confusion
+        counts of the held-out rows, and ``interval``. Each is present only if declared; the
+        threshold defaults to 0.5.
     """
     return {mode: _scoring_in(scoring, task, truth, of) for mode, of in predictions.items()}
 
 
 def _profiles(task: Task, by_mode: Predictions) -> dict[str, Any]:
-    """The bins in which new scores are counted, and the held-out rows in them; for the home."""
+    """Return histogram edges for new scores and the held-out counts in them; stored at home."""
     profiles: dict[str, Any] = {}
     for mode, scores in by_mode.items():
         flat = scores.max(axis=1) if scores.ndim == 2 else scores
@@ -188,7 +188,7 @@ def _profiles(task: Task, by_mode: Predictions) -> dict[str, Any]:
 def _calibrated_scores(
     fitted: Mapping[str, Mapping[str, Any]], predictions: Predictions
 ) -> dict[ScoringMode, np.ndarray]:
-    """Predictions as people see them: calibrated, where the version calibrates."""
+    """Apply the version's calibration to predictions, where it has one."""
     scores: dict[ScoringMode, np.ndarray] = {}
     for mode, prediction in predictions.items():
         calibrator = fitted.get(mode, {}).get("calibration")
@@ -235,17 +235,17 @@ def noisy_metrics(
 ) -> tuple[dict[str, dict[str, float]], ModelCharge]:
     """Evaluate predictions of the same rows, all together at the cost of one epsilon.
 
-    What is drawn is on the disk before it is used, so that a retry draws nothing again.
+    Draws are written to disk before they are used, so that a retry draws nothing again.
 
     Args:
-        context: The label holder's; in horizontal learning that of a party.
+        context: The label holder's context; in horizontal learning any party's.
         task: ``binary`` or ``regression``.
         truth: Labels, shape (n,).
-        predictions: Of each model and mode, shape (n,).
-        epsilon: Of all of them together.
+        predictions: Predictions by model and mode, shape (n,) each.
+        epsilon: Epsilon of all metrics together.
 
     Returns:
-        Metrics by the predictions' names, and what they cost.
+        Metrics by the predictions' names, and their charge.
 
     Raises:
         ContractError: The run has drawn metrics of other predictions.
@@ -276,12 +276,12 @@ def noisy_metrics(
 
 
 def coverage(context: Context, begin: int, count: int) -> np.ndarray:
-    """Codes of `GROUPS` of some rows of the common order, int64, shape (count,).
+    """Return the codes of `GROUPS` of rows in the common order, int64, shape (count,).
 
     Args:
-        context: The label holder's, of a run with ``overlap: left``.
+        context: The label holder's context, of a run with ``overlap: left``.
         begin: The first row.
-        count: How many.
+        count: Number of rows.
     """
     holders = context.federation.feature_holders
     having = np.zeros(count, dtype=np.int64)
@@ -292,34 +292,34 @@ def coverage(context: Context, begin: int, count: int) -> np.ndarray:
 
 
 def group_codes(having: np.ndarray, holders: int) -> np.ndarray:
-    """Codes of `GROUPS`, int64, shape (n,).
+    """Return the codes of `GROUPS`, int64, shape (n,).
 
     Args:
-        having: How many feature holders have each person, shape (n,).
-        holders: How many there are.
+        having: Number of feature holders that have each person, shape (n,).
+        holders: Number of feature holders.
     """
     return np.where(having == holders, 2, np.minimum(having, 1)).astype(np.int64)
 
 
 def group_names(codes: np.ndarray) -> pa.Array:
-    """Names of `GROUPS`, by code, shape (n,)."""
+    """Return the names of `GROUPS` by code, shape (n,)."""
     return pa.DictionaryArray.from_arrays(codes, pa.array(GROUPS)).cast(pa.string())
 
 
 def metrics_by_group(
     task: Task, truth: np.ndarray, predictions: Mapping[str, np.ndarray], codes: np.ndarray
 ) -> dict[str, dict[str, Any]]:
-    """Metrics apart for complete, partial and own rows.
+    """Return metrics of complete, partial and own rows separately.
 
     Args:
-        task: What was learnt.
+        task: The label's task.
         truth: Labels of the held-out rows, shape (n,).
-        predictions: For these, by model.
-        codes: Of the same rows, see `coverage`.
+        predictions: Predictions of these rows, by model.
+        codes: Group codes of these rows, see `coverage`.
 
     Returns:
-        By name of those groups that have rows: ``rows``, and ``metrics`` by model; these are empty
-        where all rows have one label.
+        By name of each non-empty group: ``rows``, and ``metrics`` by model, empty if all of its
+        rows have one label.
     """
     groups: dict[str, dict[str, Any]] = {}
     for code in reversed(range(len(GROUPS))):

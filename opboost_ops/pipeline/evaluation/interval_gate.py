@@ -1,9 +1,9 @@
-"""The gate of a new model: the version it is compared with, and how sure the difference is.
+"""The gate of a new model: its reference version, and the uncertainty of the difference.
 
-A model is compared with the last version that a person approved, by `opboost models promote` or
-`rollback`. Where nobody has, it is the best of all that ever became champion: the bar never sinks
-with the present one. Only comparable versions count: trained on the same columns by the same maps,
-for the same label, and evaluated on the same kind of rows.
+The reference is the last version that a person approved with `opboost models promote` or
+`rollback`. Without one, it is the best version that ever became champion, so that the bar never
+drops with the current champion. Only comparable versions count: trained on the same columns with
+the same maps, for the same label, and evaluated on the same kind of rows.
 """
 
 import json
@@ -27,20 +27,20 @@ from opboost_ops.pipeline.evaluation.gate import (
 from opboost_ops.pipeline.stage import Context
 from opboost_ops.pipeline.steps.materialise import model_file
 
-#: Standard errors from the middle of a 95 % interval to its ends.
+#: Standard errors from the middle of a 95% interval to its ends.
 _QUANTILE = 1.96
 
-#: How models are called in a `Comparison`, besides by their place in the metrics.
+#: Names of models in a `Comparison`, besides their names in the metrics.
 ALONE, REFERENCE = "label_holder_alone", "reference"
 
 
 def approved(registry: Registry) -> str | None:
-    """The last version that a person put into use; None before the first.
+    """Return the last version that a person approved; None before the first.
 
-    The gate decides about a version once, and first: every later decision is a person's.
+    The gate decides on each version once, and first: every later decision is a person's.
 
     Args:
-        registry: Of the federation.
+        registry: The federation's registry.
     """
     versions: set[str] = set()
     last = None
@@ -52,15 +52,15 @@ def approved(registry: Registry) -> str | None:
 
 
 def reference_of(federation: Federation, registry: Registry, run: str = "") -> str | None:
-    """The version to compare a new model to.
+    """Return the version to compare a new model with.
 
     Args:
-        federation: As it will be run.
+        federation: The federation of the run.
         registry: Its versions.
-        run: A run's id, whose own version does not count.
+        run: A run ID, whose own version does not count.
 
     Returns:
-        Its name; the champion's where no version is comparable; None before the first champion.
+        The version; the champion if no version is comparable; None before the first champion.
     """
     champion = registry.champion()
     if champion is None or champion == run:
@@ -71,7 +71,7 @@ def reference_of(federation: Federation, registry: Registry, run: str = "") -> s
     used = {entry.version for entry in registry.history() if entry.event != "kept"}
     candidates = [version for version in registry.versions() if version in used and version != run]
     values = {version: _own_metric(federation, registry, version) for version in candidates}
-    # Of equals the earliest; maps are compared only until one is the same.
+    # The earliest wins ties; maps are compared only until a version has the same ones.
     ranked = sorted((-value, at) for at, value in enumerate(values.values()) if value is not None)
     for _, at in ranked:
         if _is_comparable(federation, registry, candidates[at]):
@@ -80,7 +80,7 @@ def reference_of(federation: Federation, registry: Registry, run: str = "") -> s
 
 
 def _is_comparable(federation: Federation, registry: Registry, version: str) -> bool:
-    """True if a version has the same columns, maps, label and overlap of rows."""
+    """Return True if a version has the same columns, maps, label and overlap of rows."""
     if not has_model(registry.names(version)):
         return False
     try:
@@ -98,7 +98,7 @@ def _is_comparable(federation: Federation, registry: Registry, version: str) -> 
 
 
 def _own_metric(federation: Federation, registry: Registry, version: str) -> float | None:
-    """A version's own main metric in the mode of scoring, greater is better; None without one."""
+    """Return a version's recorded main metric in the scoring mode, greater is better, or None."""
     label = federation.label
     assert label is not None
     try:
@@ -115,15 +115,15 @@ def _own_metric(federation: Federation, registry: Registry, version: str) -> flo
 
 
 def declaration_files(context: Context) -> dict[str, bytes]:
-    """The declaration under which a version was trained, as files of the version.
+    """Return the declaration under which a version was trained, as files of the version.
 
     Args:
-        context: The label holder's, or in horizontal learning any party's.
+        context: The label holder's context; in horizontal learning any party's.
     """
     plan = context.acceptance.plan
     return {
         "federation.json": context.federation.model_dump_json(indent=1).encode(),
-        # New rows are scored under what was agreed when the version was made.
+        # New rows are scored under the agreement in force when the version was trained.
         "agreement.json": json.dumps(
             {"digest": plan.agreement, "protocol": plan.protocol}
         ).encode(),
@@ -131,15 +131,15 @@ def declaration_files(context: Context) -> dict[str, bytes]:
 
 
 def unless_repeated(context: Context, model: str, decision: dict[str, Any]) -> dict[str, Any]:
-    """The gate's decision; a repetition of the champion is rejected, which it ``repeats``.
+    """Return the gate's decision, or a rejection if the model equals the champion (``repeats``).
 
-    Another declaration is a change even where the trees are the same, because new rows are scored
-    under a version's own declaration.
+    The same trees under another declaration are a change, because new rows are scored under a
+    version's own declaration.
 
     Args:
-        context: The label holder's, or in horizontal learning any party's.
+        context: The label holder's context; in horizontal learning any party's.
         model: The new model.
-        decision: What the gate returned.
+        decision: The gate's decision.
     """
     champion = present_champion(context)
     if champion is None:
@@ -157,14 +157,14 @@ def unless_repeated(context: Context, model: str, decision: dict[str, Any]) -> d
 
 
 def unless_overtaken(context: Context, decision: dict[str, Any]) -> dict[str, Any]:
-    """The gate's decision; a model is rejected that was compared with what is out of use by now.
+    """Return the gate's decision, or a rejection if its reference is no longer the current one.
 
-    A run may be held back before it registers its model, by an outage or by a person. In horizontal
-    learning each party chooses the reference anew, whenever it evaluates.
+    An outage or a person may delay a run's registration, and the champion may change meanwhile. In
+    horizontal learning each party selects the reference anew at each evaluation.
 
     Args:
-        context: The label holder's, or in horizontal learning any party's.
-        decision: What the gate returned; ``overtaken`` names the reference of the run's plan.
+        context: The label holder's context; in horizontal learning any party's.
+        decision: The gate's decision; ``overtaken`` names the reference of the run's plan.
     """
     registry = context.registry
     decided = next((e.event for e in registry.history() if e.version == context.run), None)
@@ -186,25 +186,25 @@ def unless_overtaken(context: Context, decision: dict[str, Any]) -> dict[str, An
 def interval_gate(
     context: Context, task: metrics.Task, comparison: Comparison, reference: str | None
 ) -> dict[str, Any]:
-    """Decide about a model.
+    """Decide whether a model is promoted.
 
-    It is rejected if its main metric is below the reference's minus the tolerance: of the rules in
-    docs/evaluation.md this one loses least. A first model is rejected if the paired 95 % interval
-    of its difference lies wholly below the label holder's columns alone.
+    A model is rejected if its main metric is below the reference's minus the tolerance: of the
+    rules compared in docs/evaluation.md this one loses least. A first model is rejected if the
+    paired 95% interval of its difference to the label holder's columns alone is below zero.
 
-    Where the metric is undefined, as the AUC of held-out rows of one class is, nothing is promoted.
+    If the metric is undefined, like the AUC of held-out rows of one class, nothing is promoted.
 
     Args:
-        context: The label holder's.
-        task: What is learnt.
-        comparison: Held-out rows with the new model in the mode of scoring, the label holder's
-            columns `ALONE`, and `REFERENCE` where it can predict these rows.
-        reference: The version to compare to, by `reference_of`; None before the first.
+        context: The label holder's context.
+        task: The label's task.
+        comparison: Held-out rows with the new model in the scoring mode, the label holder's
+            columns `ALONE`, and `REFERENCE` if it can predict these rows.
+        reference: The version to compare with, from `reference_of`; None before the first.
 
     Returns:
         ``promote``, ``why`` in public words, ``metric``, ``tolerance``, ``new``, ``against``, the
-        reference's ``version`` and ``value``, the ``gain`` with its ends, and the ``detectable``
-        difference, which a 95 % interval would show in 80 % of draws of the held-out rows.
+        reference's ``version`` and ``value``, the ``gain`` with its interval, and the
+        ``detectable`` difference, which a 95% interval detects in 80% of draws of held-out rows.
     """
     metric, mode = metrics.main_metric(task), context.federation.scoring.mode
     tolerance = context.federation.training.tolerance
@@ -237,7 +237,7 @@ def interval_gate(
         if metric not in values:
             why = f"knows other columns and was never evaluated in mode {mode} by {metric}"
         elif federation_in(files).keeps_all != context.federation.keeps_all:
-            # The common people are easier to predict than everybody: a difference says nothing.
+            # The common people are easier to predict than everyone: differences mean nothing.
             why = "was evaluated on other people, since alignment.overlap has changed"
         if why:
             why = f"version {reference} {why}: compare them, and promote one by hand"
@@ -266,16 +266,16 @@ def interval_gate(
 
 
 def intervals_of(comparison: Comparison, new: str) -> dict[str, Any]:
-    """Intervals in a version's evaluation.
+    """Return the intervals for a version's evaluation.
 
     Args:
         comparison: The models on the held-out rows.
-        new: The new one's name among them.
+        new: Name of the new model.
 
     Returns:
-        ``interval_method`` in words; ``heavy_tailed`` of the new model's errors; ``intervals`` by
-        model and metric; and ``gains`` of the new one over each other model, by metric: above zero
-        where the new one is better, also of a loss.
+        ``interval_method`` in words; ``heavy_tailed`` for the new model's errors; ``intervals`` by
+        model and metric; and ``gains`` of the new model over each other model, by metric, positive
+        if the new one is better, also for losses.
     """
     others = [name for name in comparison.models() if name != new]
     return {

@@ -1,7 +1,7 @@
-"""Scores: the columns of a file of scores, and where people want them.
+"""Scores: the columns of a file of scores, and their delivery to a sink.
 
-Scores lie in the label holder's folder already, so that a delivery that fails loses nothing; and
-each is whole or not at all, so that one that is tried again replaces the same.
+Scores are first written to the label holder's folder, so that a failed delivery loses nothing.
+A delivery is atomic, so that a retry replaces it.
 """
 
 import json
@@ -32,30 +32,30 @@ from opboost_ops.tables.spill.files import whole_file
 
 SCORE, CLASS = "score", "class"
 
-#: What a class's probability is called, before its name.
+#: Prefix of the columns of class probabilities.
 PROBABILITY = "probability_"
 
 _LOG = logging.getLogger("opboost_ops")
 
-#: Rows that are explained at once.
+#: Rows per batch of explanations.
 _BLOCK = 20_000
 
-#: By which rows of one delivery are told from those of another, in a database.
+#: Database column that identifies the rows of one delivery.
 SCORED = "scored_rows"
 
-#: Rows that a database is given at once.
+#: Rows per database insert.
 _ROWS = 20_000
 
 _KEPT = "The scores lie in the folder of scores; correct it, and run the task again."
 
 
 def warn_untrained(facts: Mapping[str, Any], fitted: Mapping[str, Any], scoring: Scoring) -> None:
-    """Say what was declared after a version was trained, or otherwise.
+    """Warn about scoring options that were declared or changed after a version was trained.
 
     Args:
-        facts: What the version knows of its columns: ``task``.
+        facts: The version's facts about its columns: ``task``.
         fitted: The version's own `scoring.json`.
-        scoring: As declared now.
+        scoring: The scoring as declared now.
     """
     late = {
         "calibration": scoring.calibration is not None and "calibration" not in fitted,
@@ -73,12 +73,12 @@ def warn_untrained(facts: Mapping[str, Any], fitted: Mapping[str, Any], scoring:
 
 @dataclass(frozen=True)
 class RowScorer:
-    """A version as it scores rows, of a batch and single ones alike.
+    """A version that scores rows, both in batches and one at a time.
 
     Attributes:
-        federation: As the rows are scored.
-        facts: What the version knows of its columns: ``names``, ``task`` and ``classes``.
-        fitted: The version's own `scoring.json`, in the mode of scoring.
+        federation: The federation under which rows are scored.
+        facts: The version's facts about its columns: ``names``, ``task`` and ``classes``.
+        fitted: The version's own `scoring.json` for the scoring mode.
         text: The model.
     """
 
@@ -92,8 +92,8 @@ class RowScorer:
         """Read a version.
 
         Args:
-            files: The version's.
-            federation: As the rows are scored.
+            files: The version's files.
+            federation: The federation under which rows are scored.
 
         Raises:
             ContractError: The model is damaged.
@@ -103,7 +103,7 @@ class RowScorer:
         return cls(federation, facts, fitted.get(mode, {}), model_in(files))
 
     def used(self) -> set[str]:
-        """Full names of the columns on which the model splits by a threshold."""
+        """Return the full names of columns on which the model splits by a threshold."""
         return set(model_of(self.text).numeric_splits())
 
     def score(
@@ -112,13 +112,13 @@ class RowScorer:
         """Score rows.
 
         Args:
-            columns: The model's, by full name, shape (rows,) each; removed as they are used.
-            rows: How many.
-            reasons: How many features are named beside each score.
-            more: Columns between scores and reasons.
+            columns: The model's columns by full name, shape (rows,) each; emptied to save memory.
+            rows: Number of rows.
+            reasons: Number of features to name per score.
+            more: Columns to insert between scores and reasons.
 
         Returns:
-            Those of `score_columns`, the others, and those of `reason_columns`.
+            The columns of `score_columns`, the inserted ones, and those of `reason_columns`.
         """
         names = self.facts["names"]
         matrix = np.empty((rows, len(names)), dtype=np.float64, order="F")
@@ -134,18 +134,18 @@ class RowScorer:
 def score_columns(
     facts: Mapping[str, Any], fitted: Mapping[str, Any], scoring: Scoring, prediction: np.ndarray
 ) -> dict[str, pa.Array]:
-    """Scores, decisions and probabilities.
+    """Return scores, decisions and probabilities.
 
     Args:
-        facts: What the version knows of its columns: ``task`` and ``classes``.
+        facts: The version's facts about its columns: ``task`` and ``classes``.
         fitted: The version's own `scoring.json`.
-        scoring: As declared now.
-        prediction: What the model says, shape (n,) or (n, classes).
+        scoring: The scoring as declared now.
+        prediction: The model's output, shape (n,) or (n, classes).
 
     Returns:
         ``score``: the positive class's probability, the likeliest class's, or a number; ``class``,
-        null in regression; of classes a ``probability_<class>`` each; ``uncalibrated`` where the
-        score is calibrated; ``low`` and ``high`` of a number's interval.
+        null in regression; one ``probability_<class>`` per class; ``uncalibrated`` if the score is
+        calibrated; ``low`` and ``high`` of a number's interval.
     """
     classes: list[str | int] = facts["classes"]
     if not classes:
@@ -171,22 +171,22 @@ def score_columns(
 def reason_columns(
     federation: Federation, names: list[str], text: str, matrix: np.ndarray, count: int
 ) -> dict[str, pa.Array]:
-    """The features that contribute most to each row's raw score, largest first.
+    """Return the features that contribute most to each row's raw score, largest first.
 
-    Bits of one nominal feature are added: what they say, they say together. Of several classes the
-    raw score is the likeliest one's.
+    Contributions of one nominal feature's bits are added, since they mean something only together.
+    With several classes the raw score is that of the likeliest class.
 
     Args:
-        federation: As the version was trained.
+        federation: The federation that the version was trained with.
         names: The model's columns.
         text: The model.
         matrix: The rows, shape (n, features).
-        count: How many features are named.
+        count: Number of features to name.
 
     Returns:
         ``reason_<i>_party``, ``_feature`` and ``_contribution``; ``reasons_base``, the expected raw
-        score, ``reasons_rest``, what all features that are not named contribute, and ``raw_score``,
-        which is the sum of all. Log odds, a raw class score or the number's own scale.
+        score; ``reasons_rest``, the contribution of all unnamed features; and their sum
+        ``raw_score``. Units are log odds, a raw class score or the number's own scale.
     """
     at = {name: i for i, name in enumerate(names)}
     groups = [
@@ -253,16 +253,16 @@ def deliver(
     """Write scores to a sink.
 
     Args:
-        sink: Where.
+        sink: The destination.
         groups: The scores, with the model's version as a column; at least one row group.
         column: Name of that column.
-        version: The model's.
-        name: Of what they follow from: the same rows by the same model in the same mode.
-        scratch: Where a file waits until it is sent.
+        version: The model's version.
+        name: Name of the delivery: the same rows, model and mode give the same name.
+        scratch: Holds a file until it is sent.
 
     Raises:
-        OpBoostError: The sink does not take them.
-        ConnectionError: It cannot be reached.
+        OpBoostError: The sink rejects the scores.
+        ConnectionError: The sink cannot be reached.
     """
     failure: Exception
     try:
@@ -290,12 +290,12 @@ def deliver(
             f"({type(error).__name__}).",
             _KEPT,
         )
-    # Without the foreign exception, whose text may show paths and rows.
+    # Without the original exception, whose text may show paths and rows.
     raise failure from None
 
 
 def _plain_columns(table: pa.Table) -> pl.DataFrame:
-    """The scores as plain columns: lists and records as JSON, codes as texts."""
+    """Convert scores to flat columns: lists and structs as JSON, categories as text."""
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)
     frame = frame.with_columns(pl.col(pl.Categorical).cast(pl.String))
@@ -313,7 +313,7 @@ def _plain_columns(table: pa.Table) -> pl.DataFrame:
 def _write(file: IO[bytes], frames: Iterator[pl.DataFrame], sink: Sink) -> None:
     if sink.format == "csv":
         for number, frame in enumerate(frames):
-            # The first column is the ID, by which programs join.
+            # The first column is the ID, which programs join on.
             safe = plain_texts(frame, frame.columns[:1])
             safe.write_csv(file, include_header=not number)
     else:
@@ -361,7 +361,7 @@ def _insert(url: str, name: str, frames: Iterator[pl.DataFrame], same: dict[str,
 
 
 def _distinct_names(columns: Sequence[str]) -> dict[str, str]:
-    """Names of a database's columns, which ignore case: the second of two gets a number."""
+    """Make column names distinct for a case-insensitive database by appending numbers."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     for column in columns:

@@ -1,4 +1,4 @@
-"""Tuning in a run: trials at the label holder's home, and the parameters that were found there."""
+"""Hyperparameter tuning in a run: trials at the label holder's home, and their best parameters."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from opboost_ops.pipeline.stage import Home
 
 _LOG = logging.getLogger(LOGGER)
 
-#: In the home: the winner's parameters, and beside it a line a trial.
+#: In the home: the best parameters, and a log with one line per trial.
 TUNED, _TRIALS = "tuned", "trials.jsonl"
 
 
@@ -30,22 +30,21 @@ def search(
     heard: Tell = unheard,
     stage: str = "train",
 ) -> dict[str, Any]:
-    """Look for parameters; a retry goes on after the last trial that was kept.
+    """Search for parameters; a retry resumes after the last logged trial.
 
-    No trial asks another party for anything, and what it gave leaves the home by nothing but the
-    winner's model.
+    No trial requests anything from another party; only the best parameters' model leaves the home.
 
     Args:
-        home: Of the run, at the label holder.
-        frame: Training rows, as the booster takes them.
+        home: The run's home at the label holder.
+        frame: Training rows in the booster's format.
         label: Numbers or class indices, shape (n,).
-        parameters: As declared.
-        trials: How many.
-        heard: Told after each trial.
-        stage: Which stage looks, for the log.
+        parameters: The declared parameters.
+        trials: Number of trials.
+        heard: Called after each trial.
+        stage: The stage that searches, for the log.
 
     Returns:
-        A document for the home: what `with_tuned` reads, and facts for the card.
+        A document for the home: the input of `with_tuned`, and facts for the model card.
     """
     log = ResumeLog(home, _TRIALS)
     of = _name(frame, label, parameters)
@@ -53,7 +52,7 @@ def search(
 
     def tell(number: int, score: float) -> None:
         log.append(json.dumps({"of": of, "score": score}).encode())
-        # How good a trial was is told nobody: this goes where others may read.
+        # No scores of trials: others may read this log.
         _LOG.info("trial %d of %d", number + 1, trials, extra={"stage": stage})
         heard("trials", number + 1, trials)
 
@@ -72,11 +71,11 @@ def search(
 
 
 def with_tuned(home: Home, parameters: Parameters) -> Parameters:
-    """Parameters as they were found in this run; as declared where nothing was looked for.
+    """Return the parameters tuned in this run; as declared if there was no search.
 
     Args:
-        home: Of the run, at the label holder.
-        parameters: As declared.
+        home: The run's home at the label holder.
+        parameters: The declared parameters.
     """
     if not home.has(TUNED):
         return parameters
@@ -84,10 +83,10 @@ def with_tuned(home: Home, parameters: Parameters) -> Parameters:
 
 
 def with_trial(parameters: Parameters, document: Mapping[str, Any]) -> Parameters:
-    """Parameters as a document of `search` has them.
+    """Return parameters with the values of a document from `search`.
 
     Args:
-        parameters: As declared.
+        parameters: The declared parameters.
         document: The document.
     """
     names = ("trees", "learning_rate", "depth", "own")
@@ -95,9 +94,9 @@ def with_trial(parameters: Parameters, document: Mapping[str, Any]) -> Parameter
 
 
 def _name(frame: Frame, label: np.ndarray, parameters: Parameters) -> str:
-    """Of a search: another one's trials are none of its own."""
+    """Return the name of a search, so that trials of other searches are not reused."""
     digest = hashlib.sha256(repr((frame.names, parameters)).encode())
-    # How many trials there are to be changes none of them.
+    # The number of trials is left out: it changes no trial.
     digest.update(repr(FOLDS).encode())
     for part in (frame.matrix, label, frame.weight):
         digest.update(b"" if part is None else np.ascontiguousarray(part).tobytes())
