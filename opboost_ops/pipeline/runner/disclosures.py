@@ -11,7 +11,7 @@ from opboost_ops.pipeline.runner.publication import Publisher, experiment_of
 from opboost_ops.privacy.ledger.budgets import Budget, ModelCharge
 from opboost_ops.privacy.ledger.entries import LedgerEntry
 
-#: Who is told what has an epsilon of its own, and what it is.
+#: Receiver and content of a disclosure with an epsilon of its own, by kind.
 _MODEL = {
     "model": (
         "whoever is given the model, or sees what it led to",  # codespell:ignore whoever
@@ -22,19 +22,19 @@ _MODEL = {
 
 
 def charge_model(party: Publisher, federation: Federation, run: str, model: ModelCharge) -> None:
-    """Charge the label holder's rows for a model or for its noisy metrics, whatever becomes of it.
+    """Charge the label holder's rows for a model or its noisy metrics.
 
-    A model that loses against the champion is charged, too: that it lost is told. The same draw is
-    charged once for any number of runs of its stage.
+    A model that loses against the champion is charged too, because the loss itself is disclosed. A
+    draw is charged once, however often its stage runs.
 
     Args:
         party: The label holder.
-        federation: The plan's.
-        run: The run's id.
-        model: What was drawn.
+        federation: The plan's federation.
+        run: The run's ID.
+        model: The draw.
 
     Raises:
-        BudgetError: The policy's cap on all models would be exceeded; nothing of it leaves.
+        BudgetError: It would exceed the policy's cap on all models; nothing is released.
     """
     receiver, of = _MODEL[model.what]
     _charge(
@@ -55,20 +55,20 @@ def charge_model(party: Publisher, federation: Federation, run: str, model: Mode
 def charge_sums(
     party: Publisher, federation: Federation, run: str, session: str, noise: SumNoise, rows: int
 ) -> None:
-    """Charge a party's rows for a session of noisy sums, before anything of it leaves.
+    """Charge a party's rows for a session of noisy sums, before any sum is sent.
 
-    It is charged in full, whatever becomes of the session, and once: a retry has the same name.
+    The session is charged in full even if it fails, and only once: a retry has the same name.
 
     Args:
-        party: Whose rows.
-        federation: The plan's.
-        run: The run's id.
-        session: The session's name.
-        noise: What is added to the sums.
-        rows: Of this party.
+        party: The party whose rows are summed.
+        federation: The plan's federation.
+        run: The run's ID.
+        session: Name of the session.
+        noise: The noise on the sums.
+        rows: Number of the party's rows.
 
     Raises:
-        BudgetError: The policy's cap on all models would be exceeded; nothing leaves.
+        BudgetError: It would exceed the policy's cap on all models; nothing is sent.
     """
     _charge(
         party,
@@ -107,14 +107,14 @@ def announce_step(
     stage: str,
     by: Literal["summary", "failure", "messages"],
 ) -> None:
-    """Write into the ledger what a step is declared to tell beside its artifacts.
+    """Enter into the ledger the declared disclosures of a step besides its artifacts.
 
     Args:
-        party: Who runs it.
-        federation: The plan's.
-        run: The run's id.
-        stage: The step.
-        by: By what of it; see `protocol.Disclosure`.
+        party: The party that runs the step.
+        federation: The plan's federation.
+        run: The run's ID.
+        stage: Name of the step.
+        by: The channel of the disclosure; see `protocol.Disclosure`.
     """
     for kind, receiver, words in STEPS[stage].disclosures(federation, party.name, by):
         announce(party, federation, run, kind, words, receiver)
@@ -128,15 +128,15 @@ def announce(
     discloses: str,
     receiver: str = EVERYBODY,
 ) -> None:
-    """Write into the ledger what a stage's summary tells everybody.
+    """Enter a disclosure without an artifact into the ledger.
 
     Args:
-        party: Who says it.
-        federation: The plan's.
-        run: The run's id.
-        stage: The stage that says it.
-        discloses: What it tells.
-        receiver: To whom.
+        party: The party that discloses.
+        federation: The plan's federation.
+        run: The run's ID.
+        stage: The stage that discloses.
+        discloses: The disclosure, in words.
+        receiver: Its receiver.
     """
     facts = {"receiver": receiver, "run": run, "experiment": experiment_of(party)}
     place = name_of(f"{federation.name}/{run}/{stage}/{party.name}")
@@ -145,10 +145,10 @@ def announce(
 
 
 def name_of(place: str) -> str:
-    """The name of what no artifact carries, 64 hex digits.
+    """Return the name of a disclosure without an artifact, 64 hex digits.
 
     Args:
-        place: What nothing else is called.
+        place: A unique description.
     """
     return hashlib.sha256(place.encode()).hexdigest()
 
@@ -162,16 +162,16 @@ def enter(
     discloses: str,
     **facts: Any,
 ) -> None:
-    """Write one exact line, which no artifact carries, into a party's ledger.
+    """Add one exact entry, for a disclosure without an artifact, to a party's ledger.
 
     Args:
-        state: The party's.
-        party: Its name.
+        state: The party's state.
+        party: Name of the party.
         federation: Name of the federation.
-        kind: What says it.
-        artifact: Its name, 64 hex digits: of one name it is written once.
-        discloses: What it tells everyone who sees the run.
-        facts: The rest of a `LedgerEntry`.
+        kind: Kind of the disclosure.
+        artifact: Name of the disclosure, 64 hex digits; each name is entered once.
+        discloses: What everyone who sees the run learns.
+        facts: Other fields of the `LedgerEntry`.
     """
     line = LedgerEntry(
         **{"run": "", "receiver": EVERYBODY, "rows": 0, **facts},

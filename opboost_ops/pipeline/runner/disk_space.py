@@ -1,8 +1,8 @@
 """Check that a party's disks have space for a run, before it writes anything.
 
-How much that will be is taken from the party's last runs: no run of the last three that did the
-same took less. Of a table with more rows than a stage holds, what waits on the disk of the home
-comes on top: `waiting`. Sizes follow from private tables, so they stay at home.
+The estimate comes from the party's earlier runs: the smallest of the last three with the same
+stages. If the table has more rows than a stage holds in memory, spill files in the home are added:
+`waiting`. Sizes depend on private tables, so they stay at home.
 """
 
 import contextlib
@@ -23,17 +23,17 @@ from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.pipeline.stage import Home, table_of
 from opboost_ops.tables.parquet import files_of
 
-#: Bytes without which no run ends, however small: databases and logs need some.
+#: Bytes that every run needs, however small, for databases and logs.
 _LEAST = 8_000_000
 
-#: How many of the last runs are looked at.
+#: Number of earlier runs to consider.
 _LAST = 3
 
-#: Bytes a row that wait at most: points, tags and shares, twice on partitioning; at the label
-#: holder as many for each feature holder; and a number of a column, likewise.
+#: Maximum bytes per row in spill files: points, tags and shares, twice while partitioning; at the
+#: label holder the same per feature holder; and the integers of one column.
 _POINTS, _ANSWERED, _COLUMN = 192, 192, 24
 
-#: In a run's home: how much space is free, and how much a run takes.
+#: File in a run's home with the free and the needed space.
 DETAILS = "errors/disk_space.txt"
 
 
@@ -45,18 +45,18 @@ def require_disk_space(
     stages: Collection[str],
     home: Home,
 ) -> None:
-    """Refuse to begin where a disk has less space than a run takes.
+    """Require that each disk has enough space for a run.
 
     Args:
-        party: Whose disks.
-        federation: The plan's.
-        run: The run's id.
-        purpose: What it is for.
-        stages: All that the party has in the run.
-        home: The party's folder for it.
+        party: The party whose disks are checked.
+        federation: The plan's federation.
+        run: The run's ID.
+        purpose: The run's purpose.
+        stages: All stages of the party in the run.
+        home: The party's folder for the run.
 
     Raises:
-        ContractError: Which folder; the numbers are in the home folder.
+        ContractError: A folder's disk has too little space; the numbers are in the home folder.
     """
     earlier = _earlier(party.site.home / federation.name, run, stages)
     place = Path(federation.name)
@@ -66,7 +66,7 @@ def require_disk_space(
     if isinstance(party.store, LocalStore):
         folders["store"] = party.store.folder
     for name, folder in folders.items():
-        # The folder, or the nearest one above it that is there.
+        # The folder, or its nearest existing parent.
         there = next((path for path in (folder, *folder.parents) if path.is_dir()), None)
         if there is None:
             continue
@@ -87,7 +87,7 @@ def require_disk_space(
     for device, names in named.items():
         disk = shutil.disk_usage(folders[names[0]])
         want = max(_LEAST, needed[device])
-        # A mount that does not say how large it is may hold anything.
+        # Some mounts report a size of 0; they are not checked.
         if disk.total and disk.free < want:
             short += names
             lines.append(
@@ -98,7 +98,7 @@ def require_disk_space(
             )
     if not short:
         return
-    # The disk may be too full for the details, too.
+    # The disk may be too full even for the details.
     with contextlib.suppress(OSError):
         home.write(DETAILS, "\n".join([*lines, ""]).encode())
     raise ContractError(
@@ -109,15 +109,15 @@ def require_disk_space(
 
 
 def waiting(party: Publisher, federation: Federation, purpose: Purpose) -> int:
-    """Bytes that wait on the disk of the home while a party's people are sorted or looked up.
+    """Return the bytes of spill files in the home while people are sorted or looked up.
 
     Args:
-        party: Whose disk.
-        federation: The plan's.
-        purpose: Which of its tables is meant.
+        party: The party.
+        federation: The plan's federation.
+        purpose: Selects the table.
 
     Returns:
-        0 where its table is held in memory, or is no Parquet file yet.
+        Bytes; 0 if the table fits into memory, or is not a Parquet file yet.
     """
     with contextlib.suppress(ConfigError, OSError, pa.ArrowException):
         table = table_of(party.site, federation.name, federation.id, purpose)
@@ -125,7 +125,7 @@ def waiting(party: Publisher, federation: Federation, purpose: Purpose) -> int:
             rows = sum(pq.read_metadata(path).num_rows for path in files_of(table))
             each = _POINTS + _COLUMN * (len(federation.parties[party.name].features) + 1)
             if party.name == federation.label_holder:
-                # What is opened of others' rows.
+                # Opened rows of each feature holder.
                 for holder in federation.feature_holders:
                     each += _ANSWERED + _COLUMN * len(columns_of(federation, holder))
             return each * rows if rows > party.site.block_rows else 0
@@ -133,7 +133,7 @@ def waiting(party: Publisher, federation: Federation, purpose: Purpose) -> int:
 
 
 def _earlier(folder: Path, run: str, stages: Collection[str]) -> list[str]:
-    """The last runs in which the party did all of this, by id, the newest first."""
+    """Return the IDs of the last runs in which the party completed all stages, newest first."""
     try:
         with os.scandir(folder) as entries:
             dated = sorted((e.stat().st_mtime_ns, e.name) for e in entries if e.is_dir())

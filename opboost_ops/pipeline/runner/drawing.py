@@ -1,6 +1,6 @@
-"""The releases of a run: their cost against the budgets before any work, and what its stages take.
+"""The releases of a run: their cost against the budgets before any work, and their responses.
 
-Whether a run opens a release follows from declarations, days and the ledger, never from a table.
+Whether a run opens a release depends on declarations, dates and the ledger, never on a table.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from opboost_ops.privacy.ledger.budgets import Budget
 from opboost_ops.privacy.ledger.entries import LedgerEntry
 from opboost_ops.privacy.releases import Choice, FeatureResponses, RunRequest
 
-#: Name of what has not been made yet.
+#: Artifact name in estimated ledger entries.
 _AHEAD = "expected"
 
 
@@ -37,18 +37,18 @@ def require_within(
     """Refuse a run that would exceed a budget of the party.
 
     Args:
-        state: The party's.
-        party: Whose budgets.
-        federation: The plan's.
-        run: The run's id.
-        purpose: What it is for.
-        day: The plan's day.
+        state: The party's state.
+        party: The party.
+        federation: The plan's federation.
+        run: The run's ID.
+        purpose: The run's purpose.
+        day: The plan's date.
 
     Returns:
-        The releases that go on although new ones are due, in words; empty if there are none.
+        Sentences about releases that continue because a due new one does not fit; empty if none.
 
     Raises:
-        BudgetError: From public facts alone.
+        BudgetError: A budget would be exceeded, judged from public facts alone.
     """
     require_charged(state.releases, federation, party.name)
     stages = stages_of(federation, purpose, party.name)
@@ -62,7 +62,7 @@ def require_within(
         "rows": 0,
     }
     before = state.ledger.models()
-    # A run that is cleared has been charged for its models.
+    # A cleared run that runs again has already been charged for its models.
     charged = {entry.kind for entry in before if entry.run == run}
     models = [
         model for model in _model_entries(federation, stages, facts) if model.kind not in charged
@@ -80,17 +80,17 @@ def require_within(
 def choices(
     state: PartyState, party: Publisher, federation: Federation, run: str, day: date
 ) -> dict[str, Choice]:
-    """The releases that a run of a party uses, by feature.
+    """Return the releases that a run of a party uses, by feature.
 
     Args:
-        state: The party's.
-        party: Whose.
-        federation: The plan's.
-        run: The run's id.
-        day: The plan's day.
+        state: The party's state.
+        party: The party.
+        federation: The plan's federation.
+        run: The run's ID.
+        day: The plan's date.
 
     Raises:
-        BudgetError: A new release does not fit, and there is no open one to go on with.
+        BudgetError: A new release would exceed a budget, and no open one can continue.
     """
     declared = declarations(federation, party.name, party.policy, party.site)
     used = state.releases.of_run(federation.name, run)
@@ -101,10 +101,10 @@ def choices(
 
 
 def model_cost(federation: Federation) -> dict[str, Any] | None:
-    """The ledger's figures of one private model as declared; None without noise.
+    """Return the ledger's figures for one private model as declared; None without noise.
 
     Args:
-        federation: As declared.
+        federation: The federation as declared.
 
     Returns:
         ``epsilon``, ``curve`` and ``replaced`` of a `LedgerEntry`.
@@ -135,10 +135,10 @@ class RunReleases:
     """The releases of a party in a run.
 
     Attributes:
-        party: Whose.
-        federation: The plan's.
-        run: The run's id.
-        day: The plan's day.
+        party: The party.
+        federation: The plan's federation.
+        run: The run's ID.
+        day: The plan's date.
     """
 
     party: Publisher
@@ -147,13 +147,13 @@ class RunReleases:
     day: date
 
     def unpinned(self, people: np.ndarray) -> np.ndarray:
-        """The people whose values the run must read, bool, shape (n,).
+        """Return the people whose values the run must read, bool, shape (n,).
 
         Args:
-            people: Keyed hashes of everybody in the table, uint8, shape (n, 16).
+            people: Keyed hashes of everyone in the table, uint8, shape (n, 16).
 
         Raises:
-            BudgetError: A release does not fit a budget, or pins are lost.
+            BudgetError: A release would exceed a budget, or pins are lost.
         """
         with open_state(self.party.site) as state:
             used = choices(state, self.party, self.federation, self.run, self.day)
@@ -165,8 +165,8 @@ class RunReleases:
         """Charge, pin and record the run's releases; see `Releases.take`.
 
         Args:
-            people: Keyed hashes of everybody in the table, uint8, shape (n, 16).
-            rows: The rows whose values were read, rising, shape (m,).
+            people: Keyed hashes of everyone in the table, uint8, shape (n, 16).
+            rows: Row numbers of the values that were read, ascending, shape (m,).
             values: Domain integers of these rows by preprocessed column, shape (m,) each.
         """
         party, federation = self.party, self.federation

@@ -1,6 +1,6 @@
-"""Exact releases of a run, without an epsilon: sender, receiver, and what they disclose.
+"""Exact releases of a run, without an epsilon: sender, receiver and disclosed content.
 
-They follow from what the steps of a training run and the kinds of their artifacts declare.
+They are derived from the declarations of a training run's steps and artifact kinds.
 """
 
 from collections.abc import Iterator
@@ -12,21 +12,21 @@ from opboost_ops.pipeline.phases import steps
 from opboost_ops.pipeline.protocol import EVERYBODY, STEPS
 from opboost_ops.privacy import edge_charges
 
-#: Sender, receiver, and what is disclosed.
+#: Sender, receiver and disclosed content.
 Exact = tuple[str, str, str]
 
 
 def exact_releases(federation: Federation) -> list[Exact]:
-    """List the exact releases of a run, in the order of the protocol.
+    """Return the exact releases of a run, in the order of the protocol.
 
     Args:
-        federation: As declared.
+        federation: The federation as declared.
     """
     return list(dict.fromkeys([*_before(federation), *_of_steps(federation)]))
 
 
 def _before(federation: Federation) -> Iterator[Exact]:
-    """Releases that no step makes: edges in the federation file, looks at the tables."""
+    """Yield releases outside any step: edges in the federation file, and polls of the tables."""
     for party in federation.feature_holders:
         for name, feature in edge_charges.private_edges(federation, party).items():
             yield party, edge_charges.EVERYBODY, edge_charges.edges_words(name, feature)

@@ -1,9 +1,9 @@
-"""Facts that a party may count and watch over time: durations, bytes, and public numbers.
+"""Facts that a party may monitor over time: durations, bytes and public numbers.
 
-`tell` sends facts after a stage to where the party's own worker is told to send them
-(`orchestration/deployment/metrics.py`); none of them depends on a cell, an ID or a count that stays
-at home. `note` keeps the seconds of a stage in the run's home, and `artifact_sizes` measures a
-finished run for its label holder.
+`tell` sends facts after a stage to the metrics backend of the party's own worker
+(`orchestration/deployment/metrics.py`); no fact depends on a cell, an ID or a private count. `note`
+stores a stage's durations in the run's home, and `artifact_sizes` measures a finished run for its
+label holder.
 """
 
 import json
@@ -30,34 +30,34 @@ from opboost_ops.pipeline.stage import Home
 
 _LOG = logging.getLogger("opboost_ops")
 
-#: Is called with a fact's name and value.
+#: Callback for a fact's name and value.
 Tell = Callable[[str, float], None]
 
-#: Releases that fit into the first budget to end, by the party's policy.
+#: Number of releases that fit into the budget with the least room.
 RELEASES = "releases_left"
 
-#: When the model in use was decided on, in seconds since 1970.
+#: Time of the decision on the current champion, Unix seconds.
 CHAMPION = "champion_since"
 
-#: Bytes that this stage has published, as the manifests in the store state them.
+#: Bytes published by this stage, according to the manifests in the store.
 BYTES = "published_bytes_total"
 
-#: By name, whether values are added up or the last one counts.
+#: Facts by name: True for counters, which add up, False for gauges.
 ADDED = {RELEASES: False, CHAMPION: False, BYTES: True}
 
-#: Folder of a run's home with a file a stage.
+#: Folder in a run's home with one file per stage.
 TIMINGS = "timings"
 
 
 def tell(fact: Tell, party: Publisher, federation: Federation, stage: str, published: int) -> None:
-    """Tell what there is to tell after a stage; that it cannot be told does not undo the stage.
+    """Send the facts after a stage; a failure to send is logged and does not fail the stage.
 
     Args:
-        fact: Is told.
-        party: Whose.
-        federation: The plan's.
-        stage: Its name.
-        published: Bytes that it has published.
+        fact: Callback for each fact.
+        party: The party.
+        federation: The plan's federation.
+        stage: Name of the stage.
+        published: Bytes that the stage has published.
     """
     try:
         for name, value in _facts_after(party, federation, stage, published):
@@ -82,10 +82,10 @@ def _facts_after(
 
 
 def champion_since(registry: Registry) -> float | None:
-    """When the model in use was decided on, in seconds since 1970; None where there is none.
+    """Return the time of the decision on the champion, Unix seconds; None without a champion.
 
     Args:
-        registry: The party's.
+        registry: The party's registry.
     """
     champion = registry.champion()
     decided = [entry.at for entry in registry.history() if entry.version == champion]
@@ -93,51 +93,51 @@ def champion_since(registry: Registry) -> float | None:
 
 
 def processor() -> float:
-    """Seconds of the processor: of this process, and of those that it has started and awaited."""
+    """Return CPU seconds of this process and of its finished child processes."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + ended.ru_utime + ended.ru_stime
 
 
 def note(home: Home, stage: str, spent: Mapping[str, float]) -> None:
-    """Keep what a stage took.
+    """Store the time that a stage took.
 
     Args:
-        home: The party's, of the run.
-        stage: Its name.
-        spent: Seconds, by what they were spent on.
+        home: The party's home of the run.
+        stage: Name of the stage.
+        spent: Seconds by activity.
     """
     rounded = {what: round(seconds, 6) for what, seconds in spent.items()}
     home.write_json(f"{TIMINGS}/{stage}", rounded)
 
 
 def spent_by(site_file: Path, federation: str, run: str) -> dict[str, dict[str, float]]:
-    """The time that each stage of a party took in a run.
+    """Return the time that each stage of a party took in a run.
 
     Args:
         site_file: The party's ``site.yaml``.
         federation: Name of the federation.
-        run: The run's id.
+        run: The run's ID.
 
     Returns:
-        ``seconds`` and ``processor_seconds`` without data quality, which is ``quality_seconds``
-        and ``quality_processor_seconds``, and what else a stage says, by stage.
+        By stage, ``seconds`` and ``processor_seconds`` without data quality, whose times are
+        ``quality_seconds`` and ``quality_processor_seconds``, and other times of the stage.
     """
     folder = load_site(site_file).home / federation / run / TIMINGS
     return {path.stem: json.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))}
 
 
 def artifact_sizes(site: Path, federation: str, run: str) -> dict[str, Any]:
-    """Bytes that crossed the exchange in a run, manifests and signatures included.
+    """Return the bytes of a run's artifacts, including manifests and signatures.
 
     Args:
         site: The label holder's ``site.yaml``.
         federation: Name of the federation.
-        run: A finished run.
+        run: ID of a finished run.
 
     Returns:
-        Bytes by artifact; ``feature_holders_total`` (training releases and split answers);
-        ``align``, and routes of held-out rows, ``holdout``, apart; ``ranks_entropy``, the entropy
-        of the ranks in bytes, and ``ranked``, how many columns of ranks there are.
+        Bytes by artifact, and the totals ``feature_holders_total`` (training releases and split
+        answers), ``align`` and ``holdout`` (routes of held-out rows); ``ranks_entropy``, the
+        entropy of the ranks in bytes, and ``ranked``, the number of rank columns.
     """
     own = load_site(site)
     store = open_store(own.store)
@@ -148,7 +148,7 @@ def artifact_sizes(site: Path, federation: str, run: str) -> dict[str, Any]:
         result["artifacts"]["/".join(place.split("/")[2:])] = artifact.size
         if total := KINDS[artifact.manifest.kind].total:
             totals[total] += artifact.size
-    # In the store they may be encrypted; the label holder's frame holds them as they were sent.
+    # Artifacts may be encrypted; the label holder's frame has the ranks as they were sent.
     home = Home(own.home / federation / run)
     frame = home.table("frame")
     entropy = sum(
@@ -166,7 +166,7 @@ def _entropy(values: np.ndarray) -> float:
 
 
 def read_artifact(store: Store, place: str) -> Artifact:
-    """An artifact as it lies in the store, unverified: for reports alone."""
+    """Read an artifact from the store without verifying it, for reports only."""
     files = store.get(place)
     assert files is not None
     return Artifact(parse_manifest(files["manifest.json"], place), files)

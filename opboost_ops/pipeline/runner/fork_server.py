@@ -1,8 +1,8 @@
-"""The processes of the parties in a run without Airflow: forks of one that has imported everything.
+"""The fork server of a run without Airflow: it imports everything once, then forks processes.
 
 ``python -m opboost_ops.pipeline.runner.fork_server FD`` forks a process for each pair of
-descriptors that it receives over a socket. It learns nothing else: a party's variables and site
-reach that party's process alone, over its own input.
+descriptors that it receives over a socket. The server receives nothing else: a party's variables
+and site are sent only to that party's process, over its own input.
 """
 
 import gc
@@ -18,14 +18,14 @@ from importlib import import_module
 from select import select
 from threading import RLock
 
-#: Ours. The runner is first: it says how OpenMP's threads wait, which is read when that is loaded.
+#: Our modules. The runner is first: it sets how OpenMP threads wait, which is read at import.
 OURS = (
     "opboost_ops.pipeline.runner.runner",
     "opboost_ops.quality.checks",
     "opboost_ops.pipeline.runner.readiness",
 )
 
-#: What these import when it is first needed.
+#: Libraries that these modules import lazily.
 THEIRS = (
     "lightgbm",
     "pandas",
@@ -34,7 +34,7 @@ THEIRS = (
     "pyarrow.vendored.version",
 )
 
-#: Variables that programs need, and how those of libraries begin that set threads.
+#: Variables that programs need, and prefixes of variables that set the threads of libraries.
 PROGRAMS = (
     "PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV"
 )  # fmt: skip
@@ -42,12 +42,12 @@ THREADS = ("OMP_", "GOMP_", "KMP_", "OPENBLAS_", "POLARS_")
 
 
 def early_environment() -> dict[str, str]:
-    """Variables for a server that starts before a party's own ones are known."""
+    """Return the environment of a server that starts before the parties are known."""
     return {n: v for n, v in os.environ.items() if n in PROGRAMS or n.startswith(THREADS)}
 
 
 def preload() -> None:
-    """Import all of it."""
+    """Import everything that stages need."""
     _preload_ours()
     _preload_theirs()
 
@@ -59,7 +59,7 @@ def _preload_ours() -> None:
 
 def _preload_theirs() -> None:
     for name in THEIRS:
-        # A system library may be missing: the stages that need it say so, others go on.
+        # If a system library is missing, the stages that need it report it; others work.
         with suppress(OSError):
             import_module(name)
     from opboost_ops.exchange.signing import new_signing_key, signed_by
@@ -70,20 +70,20 @@ def _preload_theirs() -> None:
     from opboost_ops.reports.display.html import compile_documents
 
     compile_documents()
-    # OpenSSL looks for each algorithm when it is first used; this key is nobody's.
+    # OpenSSL loads each algorithm at its first use; this key belongs to nobody.
     signed_by(new_signing_key(bytes(32))[1], b"", bytes(64))
     checkpoint_key(bytes(32), "", "")
     with suppress(ImportError):
-        # LightGBM asks it what a matrix is, and it looks for plugins in all packages at first.
+        # LightGBM calls it for each matrix, and its first call scans all packages for plugins.
         from narwhals.dependencies import is_into_dataframe
 
         is_into_dataframe(None)
     from tqdm import tqdm
 
-    # Of a progress bar that is not shown: a thread, and a lock that all processes would share.
+    # Progress bars are not shown; avoid their monitor thread, and their lock across processes.
     tqdm.monitor_interval = 0
     tqdm.set_lock(RLock())
-    # A first judgement takes half as long again; this one is of nothing.
+    # The first validation is the slowest; run it here on an empty table.
     validate(expectations("preprocessed_table"), [dict.fromkeys(COLUMNS)], {"rows": 0})
 
 
@@ -91,10 +91,10 @@ _PID = struct.Struct("=i")
 
 
 class ForkServer:
-    """Its side of the one who wants processes; up inside, as a context manager.
+    """Client of the fork server; a context manager that stops the server at exit.
 
     Args:
-        environment: Of the server, and so of each process as the kernel shows it.
+        environment: Environment of the server, and so the one that the kernel shows for each fork.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -116,19 +116,19 @@ class ForkServer:
     def __exit__(self, _kind: object, error: object, _trace: object) -> None:
         self._socket.close()
         if error is not None:
-            # It may be importing still.
+            # It may still be importing.
             self._process.kill()
         self._process.wait()
 
     def fork(self, read: int, write: int) -> int:
-        """Start a process that executes stages, see `worker.serve`.
+        """Fork a process that executes stages, see `worker.serve`.
 
         Args:
             read: Descriptor of its input.
             write: Descriptor of its output.
 
         Returns:
-            Its PID, which no other process gets before the server has ended.
+            Its PID, which stays reserved until the server ends.
 
         Raises:
             ChildProcessError: The server has ended.
@@ -144,15 +144,15 @@ class ForkServer:
 
 
 def _main(number: int) -> int:
-    # Ctrl-C reaches all processes of a terminal. This one stays, so that no PID is another's while
-    # the driver ends the parties' processes.
+    # Ctrl-C is sent to all processes of a terminal. The server must survive it, so that no PID is
+    # reused while the driver ends the parties' processes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(fileno=number) as mine:
         if _until_forked(mine):
             from opboost_ops.pipeline.runner.worker import serve
 
             return serve()
-    # So that what they took counts as what this process took.
+    # Wait for all children, so that their CPU time counts as this process's.
     with suppress(ChildProcessError):
         while True:
             os.wait()
@@ -160,21 +160,21 @@ def _main(number: int) -> int:
 
 
 def _until_forked(mine: socket.socket) -> bool:
-    """Import, and fork a process for each request, until the other side closes the socket.
+    """Import everything, and fork a process per request until the client closes the socket.
 
     Returns:
-        True in a process that was forked, False in this one at the end.
+        True in a forked process, False in the server at the end.
     """
-    # Nothing that is imported is garbage; collections would take a fifth of the time.
+    # Imports create no garbage; collections would take a fifth of the time.
     gc.disable()
-    # LightGBM would import it for its estimators, which no stage uses: a second, and 40 MiB.
+    # LightGBM would import scikit-learn for its estimators, which no stage uses: 1 s and 40 MiB.
     sys.modules["sklearn"] = None  # type: ignore[assignment]
     _preload_ours()
-    # Whether a run can begin is asked first, and needs nothing else.
+    # The first request checks whether the run can begin, and needs no other imports.
     if select([mine], [], [], 0)[0] and (forked := _fork(mine)) is not None:
         return forked
     _preload_theirs()
-    # A collection in a process would look through all of it, and copy the memory it is in.
+    # Otherwise a collection in a child would visit, and so copy, all of this memory.
     gc.freeze()
     gc.enable()
     while (forked := _fork(mine)) is None:
@@ -183,11 +183,11 @@ def _until_forked(mine: socket.socket) -> bool:
 
 
 def _fork(mine: socket.socket) -> bool | None:
-    """Answer a request: True in the process that was forked, False where there is none any more."""
+    """Serve one request: True in the forked process, False at the end of requests, else None."""
     request, descriptors, _, _ = socket.recv_fds(mine, 1, 2)
     if not request:
         return False
-    # Nobody waits for it before the end: until then its PID stays its own.
+    # The child is reaped only at the end, so that its PID is not reused.
     pid = os.fork()
     if pid == 0:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -208,10 +208,10 @@ if __name__ == "__main__":
         code = _main(int(sys.argv[1]))
         sys.stdout.flush()
     except Exception as error:
-        # By its kind alone: a traceback may show cells.
+        # Only the type: a traceback may show cells.
         sys.stderr.write(f"opboost: a process ended by {type(error).__name__}.\n")
         sys.stderr.flush()
     finally:
-        # Thread pools of the libraries may abort an interpreter that tears itself down; all work is
-        # on disk by now.
+        # Thread pools of libraries may abort during interpreter shutdown; all work is on disk by
+        # now.
         os._exit(code)

@@ -1,11 +1,11 @@
-"""A run without Airflow: all its parties on this machine, a process for each.
+"""A run without Airflow: all parties on this machine, each in its own process.
 
-Each party executes its stages in the order of `phases`. A phase begins when the parties whose
-artifacts it awaits have ended all their earlier phases; parties meet only at the store.
+Each party executes its stages in the order of `phases`. A phase begins when all parties whose
+artifacts it waits for have completed their earlier phases; parties meet only at the store.
 
-What the parties' processes import takes longer than all else of a small run. So that is begun
-first, and once: what needs it is called in a process of its own, whose libraries this one never
-imports.
+In a small run, imports take longer than anything else. They are done once, first, in the fork
+server; code that needs those libraries is called in a forked process, and this one never imports
+them.
 """
 
 import json
@@ -35,26 +35,26 @@ if TYPE_CHECKING:
 
 Listener = Callable[[str, dict[str, Any]], None]
 
-#: Called with a text when a stage begins to wait for a person.
+#: Called with a text when a stage starts to wait for a person.
 _Waits = Callable[[str], None]
 
-#: What a stage returns: its summary and the seconds it took.
+#: A stage's result: its summary, and seconds by activity.
 _Result = tuple[dict[str, Any], dict[str, float]]
 
-#: Called with a party's ``site.yaml`` and the run when that waits for a person.
+#: Called with a party's ``site.yaml`` and the run when the party waits for a person.
 AtWait = Callable[[Path, "Run"], None]
 
 
 @dataclass
 class Finished:
-    """A run that ended well.
+    """A run that completed successfully.
 
     Attributes:
-        run: Its id.
-        federation: As it was run.
-        summaries: Of each stage, by party and stage.
-        spent: Seconds that each stage took, by party and stage, as their homes have them: for
-            the one who runs all parties.
+        run: Its ID.
+        federation: The federation of the run.
+        summaries: Summaries by party and stage.
+        spent: Seconds by party, stage and activity, from the parties' homes: for whoever
+            operates all parties.
     """
 
     run: str
@@ -63,10 +63,10 @@ class Finished:
     spent: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
 
     def read_homes(self, sites: Mapping[str, Path]) -> None:
-        """Add what only the parties' homes know: times, and whole summaries for redacted ones.
+        """Add times and unredacted summaries from the parties' homes.
 
         Args:
-            sites: ``site.yaml`` of each party.
+            sites: ``site.yaml`` by party.
         """
         from opboost_ops.pipeline.party.inbox import home_of
         from opboost_ops.pipeline.redaction import whole
@@ -79,7 +79,7 @@ class Finished:
             stages.update({stage: whole(home, stage, summary) for stage, summary in stages.items()})
 
     def seconds(self, key: str = "seconds") -> dict[str, float]:
-        """Seconds by stage: the slowest party where parties run side by side."""
+        """Return seconds by stage, of the slowest party if parties run in parallel."""
         slowest: dict[str, float] = {}
         for stages in self.spent.values():
             for stage, spent in stages.items():
@@ -95,22 +95,22 @@ def run_federation(
     at_wait: AtWait | None = None,
     server: ForkServer | None = None,
 ) -> Finished:
-    """Run a federation, all its parties on this machine; each knows its own site alone.
+    """Run a federation with all parties on this machine; each process knows only its own site.
 
     Args:
-        federation_file: ``federation.yaml``.
-        form: As in the trigger form.
-        listener: Called with party and event for every started or finished stage, by one thread
-            at a time.
-        purpose: What the run is for.
-        at_wait: Answers for a party's people, or raises; without, the run waits for their answer.
-        server: Forks the processes, unless it has a variable that is one party's own; another is
-            started when absent.
+        federation_file: Path of ``federation.yaml``.
+        form: Values of the trigger form.
+        listener: Called with party and event for each started or finished stage, never
+            concurrently.
+        purpose: The run's purpose.
+        at_wait: Answers in place of a party's people, or raises; if None, the run waits for them.
+        server: Fork server to use unless its environment has a party's variable; if None, a new
+            one is started.
 
     Raises:
-        ConfigError: A party has not agreed to the file as it is; nothing was published.
-        OpBoostError: All that blocks the run at any party, before it begins; or the first failure
-            of any party.
+        ConfigError: A party has not agreed to the current file; nothing was published.
+        OpBoostError: Everything that blocks the run at any party, before it begins; or the first
+            failure of any party.
     """
     federation = load_federation(federation_file)
     sites = site_files(federation_file, federation)
@@ -133,16 +133,16 @@ def run_federation(
 
 
 def call(server: ForkServer, function: str, arguments: Mapping[str, Any]) -> Any:
-    """Call a function in a process that has imported what stages need, with all variables of this.
+    """Call a function in a forked process, with all environment variables of this process.
 
     Args:
-        server: Forks it.
-        function: Its module, a colon and its name; its result is a JSON value.
-        arguments: JSON values, by name.
+        server: The fork server.
+        function: Its module, a colon and its name; its result must be a JSON value.
+        arguments: JSON values by name.
 
     Raises:
-        OpBoostError: The function does, or the process ended.
-        ConnectionError: The function does.
+        OpBoostError: The function raised it, or the process ended.
+        ConnectionError: The function raised it.
     """
     process = _Process("this command", call_line(function, arguments), server)
     try:
@@ -162,15 +162,15 @@ def _drive(
     listener: Listener | None,
     at_wait: AtWait | None,
 ) -> None:
-    """Let every party execute its stages, to the end or the first failure.
+    """Execute all parties' stages, until the end or the first failure.
 
     Args:
-        finished: The run; it gets the stages' summaries and times.
-        assignments: One for each party that has stages.
-        sites: Every party's ``site.yaml``.
+        finished: The run; receives the stages' summaries and times.
+        assignments: One for each party with stages.
+        sites: ``site.yaml`` by party.
         server: Forks a process for each party.
         listener: See `run_federation`.
-        at_wait: See there.
+        at_wait: See `run_federation`.
 
     Raises:
         OpBoostError: The first failure of any party.
@@ -193,11 +193,11 @@ def _drive(
 
 
 class _StoppedError(Exception):
-    """Another party has failed, so this one goes no further."""
+    """Another party has failed, so this one stops."""
 
 
 class _Driver:
-    """Lets each party execute its stages, and stops all of them when one fails."""
+    """Executes each party's stages in a thread, and stops all when one fails."""
 
     def __init__(
         self,
@@ -257,7 +257,7 @@ class _Driver:
             self._end(party, at)
 
     def _wait_for(self, at: int, phase: Phase) -> None:
-        """Until the run is open, and those whose artifacts a phase awaits have ended theirs."""
+        """Wait until the run is open and a phase's senders have completed their earlier phases."""
         federation = self._finished.federation
         needed = {
             (sender, before)
@@ -315,7 +315,7 @@ class _Driver:
 
 
 class _Process:
-    """A process that does what its first line says; a party's has its own variables and site."""
+    """A forked process that follows its first input line; a party's has its own environment."""
 
     def __init__(self, whose: str, first_line: str, server: ForkServer) -> None:
         self._whose = whose
@@ -358,21 +358,21 @@ class _Process:
         )
 
     def _write(self, text: str) -> None:
-        # If it has just ended, `next` says so.
+        # `next` reports a process that has just ended.
         with suppress(BrokenPipeError):
             self._input.write(text)
             self._input.flush()
 
     def end(self) -> None:
-        """End it, whatever it does; the server's end frees its PID."""
+        """Terminate the process; the server releases its PID at its own end."""
         if self._output.closed:
             return
-        # The server may have been killed, and its processes with it.
+        # The server may have been killed together with its processes.
         with suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGTERM)
         with suppress(BrokenPipeError):
             self._input.close()
-        # Its output closes when it has ended.
+        # Its output closes when it ends.
         for _ in self._output:
             pass
         self._output.close()

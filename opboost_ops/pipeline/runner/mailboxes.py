@@ -1,4 +1,4 @@
-"""A party's side of the rounds: policy and ledger first, and the audit log at the end."""
+"""A party's side of the rounds: policy and ledger before them, the audit log after them."""
 
 import contextlib
 import json
@@ -44,23 +44,23 @@ def open_mailbox(
     heads: Callable[[Manifest], None],
     day: date,
 ) -> Mailbox:
-    """Open a party's side of the rounds; the ledger says what will leave before anything does.
+    """Open a party's mailbox; all charges are in the ledger before the first message.
 
     Args:
-        party: Whose.
-        federation: The plan's.
-        run: The run's id.
+        party: The party.
+        federation: The plan's federation.
+        run: The run's ID.
         plan: Digest of the plan.
         signer: The party's signing key.
-        private: Its private encryption key, if it has declared one.
+        private: Its private encryption key, if declared.
         home: Its private folder for the run.
-        heads: Looks at others' checkpoints; see `Acceptance.heads`.
-        day: As of when keys are judged.
+        heads: Checks the other parties' checkpoints; see `Acceptance.heads`.
+        day: Date for which the validity of keys is judged.
 
     Raises:
-        PolicyError: The party's policy does not name another party, or names another key of it.
-        BudgetError: The policy's cap on all models would be exceeded.
-        ContractError: The run's session was held before and removed.
+        PolicyError: The party's policy does not name another party, or has another key for it.
+        BudgetError: The rounds would exceed the policy's cap on all models.
+        ContractError: The run's session took place before and was removed.
     """
     own = federation.parties[party.name].signing_key
     pinned = pinned_keys(party.name, party.policy, federation, own)
@@ -91,13 +91,13 @@ def open_mailbox(
 def close_mailbox(
     party: Publisher, federation: Federation, run: str, mailbox: Mailbox, home: Home
 ) -> None:
-    """Note in ledger and audit log how many sums there were, and the whole conversation's digest.
+    """Record the number of sums in the ledger, and the conversation's digest in the audit log.
 
     Args:
-        party: Whose.
-        federation: The plan's.
-        run: The run's id.
-        mailbox: Its side of the rounds, which have ended.
+        party: The party.
+        federation: The plan's federation.
+        run: The run's ID.
+        mailbox: The party's mailbox, whose rounds have ended.
         home: Its private folder for the run.
     """
     active = federation.label_holder
@@ -120,13 +120,13 @@ def close_mailbox(
 def forget_session(
     party: Publisher, federation: Federation, run: str, mailbox: Mailbox, home: Home
 ) -> None:
-    """Destroy a party's key of a session that is over: its rounds have ended, or it was closed.
+    """Destroy a party's key of a session that has ended or was closed.
 
     Args:
-        party: Whose.
-        federation: The plan's.
-        run: The run's id.
-        mailbox: Its side of the rounds.
+        party: The party.
+        federation: The plan's federation.
+        run: The run's ID.
+        mailbox: The party's mailbox.
         home: Its private folder for the run.
     """
     with open_state(party.site) as state:
@@ -134,16 +134,16 @@ def forget_session(
 
 
 def pinned_keys(me: str, policy: Policy, federation: Federation, own: str) -> dict[str, str]:
-    """The signing keys of all parties, as a party's own policy pins them.
+    """Return all parties' signing keys as pinned by a party's own policy.
 
     Args:
         me: The party.
         policy: Its policy.
-        federation: As declared.
+        federation: The federation as declared.
         own: Its own public key.
 
     Raises:
-        PolicyError: The policy does not name another party, or names another key of it.
+        PolicyError: The policy does not name another party, or has another key for it.
     """
     keys = {me: own}
     for name, spec in federation.parties.items():
@@ -166,11 +166,11 @@ _FILE = "session.json"
 
 @dataclass(frozen=True)
 class SessionKeys:
-    """The keys that a party keeps of a session.
+    """A party's keys of a session.
 
     Attributes:
-        key: Its key, 32 bytes; None once the session has ended, so that it is only read again.
-        decisions: The key of the decisions, once the session has ended.
+        key: The session key, 32 bytes; None after the session has ended, when it can only be read.
+        decisions: The key of the decisions, after the session has ended.
     """
 
     key: bytes | None
@@ -178,23 +178,24 @@ class SessionKeys:
 
 
 def open_session(state: PartyState, federation: str, run: str, home: Home) -> SessionKeys:
-    """The key of a run's session: a new one, or at a retry the same.
+    """Return the key of a run's session: a new one, or in a retry the existing one.
 
-    The file comes before the ledger's line: after a crash in between nothing was sent, and the file
-    counts. From then on a home without the key of a session that the ledger knows was removed.
+    The key file is written before the ledger entry. After a crash in between nothing was sent, and
+    the file is used. Later, if the ledger knows a session whose key file is missing, the home was
+    removed.
 
     Args:
-        state: The party's.
-        federation: The federation's name.
-        run: The run's id.
+        state: The party's state.
+        federation: Name of the federation.
+        run: The run's ID.
         home: The party's private folder for the run.
 
     Returns:
-        Its keys.
+        The session's keys.
 
     Raises:
-        ContractError: The session was removed at this party. What it kept of the vectors that it
-            sent is gone, so nothing more can be sent in it.
+        ContractError: The session was removed at this party, with its record of sent vectors, so
+            nothing more can be sent in it.
     """
     with state.together():
         session = state.sessions.find(federation, run)
@@ -214,14 +215,14 @@ def open_session(state: PartyState, federation: str, run: str, home: Home) -> Se
 def end_session(
     state: PartyState, federation: str, run: str, home: Home, decisions: bytes | None
 ) -> None:
-    """Note that a session has ended, and destroy its key: no later leak takes its masks off.
+    """Record that a session has ended, and destroy its key, so that no later leak removes masks.
 
     Args:
-        state: The party's.
-        federation: The federation's name.
-        run: The run's id.
+        state: The party's state.
+        federation: Name of the federation.
+        run: The run's ID.
         home: The party's private folder for the run.
-        decisions: The key of the decisions, which tell no more than the model that lies beside.
+        decisions: The key of the decisions, which reveal no more than the model in the same folder.
     """
     state.sessions.end(federation, run)
     session = state.sessions.find(federation, run)

@@ -1,4 +1,4 @@
-"""Opening a run: federation file and trigger form become the signed plan."""
+"""Opening of a run: federation file and trigger form become the signed plan."""
 
 import contextlib
 import json
@@ -48,19 +48,19 @@ def open_run(
     """Resolve file and form, and publish the plan that all later stages read.
 
     Args:
-        federation_file: ``federation.yaml``.
-        run: The run's id.
-        form: What the trigger form asks for.
-        purpose: What the run is for.
-        also: What else blocks it.
+        federation_file: Path of ``federation.yaml``.
+        run: The run's ID.
+        form: Values of the trigger form.
+        purpose: The run's purpose.
+        also: Other problems that block the run.
 
     Returns:
-        A summary that anybody may see, under 2 KB.
+        A public summary under 2 KB.
 
     Raises:
-        OpBoostError: What blocks it, all at once; nothing was published.
-        ConfigError: File or form is wrong; all faults at once.
-        PolicyError: The label holder has not agreed to the file as it is.
+        OpBoostError: Everything that blocks the run, in one error; nothing was published.
+        ConfigError: File or form is invalid; lists all faults.
+        PolicyError: The label holder has not agreed to the current file.
         ContractError: There is no model to score with, or it does not fit the federation file.
     """
     faults = list(also)
@@ -108,17 +108,17 @@ def resolved(
     purpose: Purpose,
     faults: list[OpBoostError],
 ) -> tuple[Publisher, Plan | str]:
-    """The label holder and the plan that file and form make, or why there is nothing to do.
+    """Return the label holder, and the plan or the reason why there is nothing to do.
 
     Args:
-        federation_file: ``federation.yaml``.
-        run: The run's id.
-        form: What the trigger form asks for.
-        purpose: What the run is for.
-        faults: Gets what is not installed here.
+        federation_file: Path of ``federation.yaml``.
+        run: The run's ID.
+        form: Values of the trigger form.
+        purpose: The run's purpose.
+        faults: Receives errors about software that is not installed.
 
     Raises:
-        OpBoostError: File or form is wrong, or the model does not fit.
+        OpBoostError: File or form is invalid, or the model does not fit.
     """
     declared = load_federation(federation_file)
     me = declared.label_holder
@@ -128,7 +128,7 @@ def resolved(
     values = asked_for(form, purpose)
     registry = Registry(site.models, declared.name)
     earlier = _planned_before(party.store, reference(declared.name, run, "plan", me))
-    # A run that is cleared goes on with the model with which it was opened.
+    # A cleared run keeps the model that it was opened with.
     model = earlier["model"] if earlier else values.get("version") or registry.champion()
     compared = None
     if purpose == "train":
@@ -139,7 +139,7 @@ def resolved(
         if tables is None or tables.score is None:
             return party, f"site.yaml of {me} names no table of new rows (tables.*.score)"
         if model is None:
-            # New rows may well be there before the first model is.
+            # New rows may exist before the first model does.
             return party, f"{declared.name} has no champion to score with: train a model first"
         agreements = agreements_of(site)
         federation = for_model(
@@ -157,7 +157,7 @@ def resolved(
 
 
 def _epoch(federation: Federation, purpose: Purpose, earlier: Any) -> str | None:
-    """The month of this clock, or that in which the run was opened first."""
+    """Return the current month, or for a cleared run the month in which it was opened."""
     if not asks(federation, purpose):
         return None
     month = earlier.get("epoch") if earlier else None
@@ -167,9 +167,9 @@ def _epoch(federation: Federation, purpose: Purpose, earlier: Any) -> str | None
 def _compared(
     federation: Federation, registry: Registry, earlier: Any, model: str | None
 ) -> str | None:
-    """The version to compare to, where it is not the champion."""
+    """Return the version to compare with, or None if that is the champion."""
     if federation.learning == "horizontal":
-        return None  # Each party chooses among its own.
+        return None  # Each party selects its own.
     if earlier:
         version = earlier.get("reference")
         return str(version) if version else None
@@ -178,9 +178,9 @@ def _compared(
 
 
 def _day(federation: Federation, earlier: Any, today: date) -> date | None:
-    """The day that decides about keys, where it does; that of a run that is cleared stays."""
+    """Return the date that decides on keys, if any key has dates; a cleared run keeps its date."""
     if earlier:
-        # What lies there may be anybody's: then ours is refused at its place.
+        # Another party may have written it: then publishing ours at this place is refused.
         with contextlib.suppress(TypeError, ValueError):
             return date.fromisoformat(earlier.get("day"))
         return None
@@ -190,21 +190,21 @@ def _day(federation: Federation, earlier: Any, today: date) -> date | None:
 def for_model(
     declared: Federation, version: str, files: Mapping[str, bytes], stands: Callable[[str], bool]
 ) -> Federation:
-    """The federation as a version's new rows are scored: its features, today's queues.
+    """Return the federation for scoring new rows with a version: its features, current queues.
 
-    Features are those with which the model was trained and evaluated, so that a row gets the score
-    that it got there. Keys and the mode of scoring are those declared now, if that is agreed for
-    these features; otherwise all is as in the agreement under which the version was trained.
+    Features are those that the model was trained with, so that rows get the scores that its
+    evaluation measured. Keys and the scoring mode are the current ones if that combination is
+    agreed; otherwise everything is as in the agreement that the version was trained under.
 
     Args:
-        declared: The federation file as it is now.
-        version: The version's name.
+        declared: The current federation file.
+        version: Name of the version.
         files: The version's files.
-        stands: Whether the label holder has agreed to a digest, and not withdrawn.
+        stands: Returns True for the digest of an agreement in force.
 
     Raises:
         ContractError: Parties, their roles or keys have changed since, or the model was never
-            evaluated in the mode of scoring.
+            evaluated in the scoring mode.
     """
     backend_in(files)
     trained = federation_in(files)
@@ -249,7 +249,7 @@ def for_model(
 
 
 def _as_now(declared: Federation, trained: Federation) -> Federation | None:
-    """Today's declaration with a version's features; None if these are other columns or maps."""
+    """Return the current declaration with a version's features; None if columns or maps differ."""
     parties = {
         name: spec.model_copy(update={"features": trained.parties[name].features})
         for name, spec in declared.parties.items()
@@ -262,7 +262,7 @@ def _as_now(declared: Federation, trained: Federation) -> Federation | None:
 
 
 def _as_then(declared: Federation, trained: Federation) -> Federation:
-    """A version's own declaration, with what needs no agreement as it is today."""
+    """Return a version's own declaration, with current values for what needs no agreement."""
     free = ("queue",)
     parties = {
         name: spec.model_copy(update={key: getattr(declared.parties[name], key) for key in free})
@@ -278,17 +278,17 @@ def _keys(federation: Federation, party: str) -> Any:
 def not_installed(
     declared: Federation, purpose: Purpose, site: Site, files: frozenset[str] = frozenset()
 ) -> Iterator[OpBoostError]:
-    """Which boosters and clusters of a run do not load here, before anything is published.
+    """Yield errors for boosters and cluster clients that a run needs but that are not installed.
 
-    A training run needs that of the champion, too, to compare both models on the same rows.
+    A training run also needs the champion's booster, to compare both models on the same rows.
 
     Args:
-        declared: The federation.
-        purpose: What the run is for.
-        site: The label holder's.
-        files: Names of the files of the versions that it compares or scores with.
+        declared: The federation as declared.
+        purpose: The run's purpose.
+        site: The label holder's site.
+        files: File names of the versions that the run compares or scores with.
     """
-    # DPBoost's models are LightGBM's, which comes first and reads them.
+    # DPBoost writes LightGBM's model format; reversed order prefers LightGBM as its reader.
     readers = {backend.file: backend for backend in reversed(READERS)}
     needed: list[Callable[[], None]] = [r.require for file, r in readers.items() if file in files]
     if purpose == "train":

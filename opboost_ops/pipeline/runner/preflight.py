@@ -1,8 +1,8 @@
-"""Before a party's first work in a run: all that would stop it later, told at once.
+"""Checks before a party's first stage in a run: everything that would block it later, in one error.
 
-Nothing is drawn, charged or published before. A plan that the party refuses is told nothing but
-that, whatever else the party lacks: nobody has agreed to answer it. What cannot be decided here
-refuses nothing; it is decided where it always was, by the stage that needs it.
+They run before anything is drawn, charged or published. If the party refuses the plan, the refusal
+is its only answer, whatever else it lacks. What cannot be decided here is left to the stage that
+needs it.
 """
 
 import logging
@@ -27,15 +27,15 @@ _LOG = logging.getLogger("opboost_ops")
 
 
 def require_ready(party: Publisher, proposal: Proposal, also: Sequence[OpBoostError] = ()) -> None:
-    """Refuse a run that the party could not do its part of, before it begins it.
+    """Require that a party can do its part of a run, before it begins.
 
     Args:
-        party: Who is asked to take part.
+        party: The party that is asked to take part.
         proposal: The plan.
-        also: What is in the way besides.
+        also: Other problems that block the run.
 
     Raises:
-        OpBoostError: All of it, see `together`.
+        OpBoostError: All problems, combined by `together`.
     """
     faults, federation = list(also), proposal.plan.federation
     try:
@@ -49,10 +49,10 @@ def require_ready(party: Publisher, proposal: Proposal, also: Sequence[OpBoostEr
 
 
 def lacking(party: Publisher, proposal: Proposal) -> Iterator[OpBoostError]:
-    """All that a party lacks for a run that it has admitted.
+    """Yield everything that a party lacks for a run that it has admitted.
 
     Args:
-        party: Whose part it is.
+        party: The party.
         proposal: The run's plan.
     """
     federation, purpose = proposal.plan.federation, proposal.plan.purpose
@@ -62,7 +62,7 @@ def lacking(party: Publisher, proposal: Proposal) -> Iterator[OpBoostError]:
     site = party.site
 
     def budget() -> None:
-        # What is published is charged; a run that is cleared then repeats it.
+        # A cleared run repeats published releases, which are already charged.
         if home.has(f"{TIMINGS}/seal"):
             return
         with open_state(site) as state:
@@ -95,13 +95,13 @@ def _numbered(problem: str, lines: Sequence[str]) -> str:
 
 
 def together(errors: Sequence[OpBoostError], what: str) -> OpBoostError:
-    """Several faults as one error: a refusal if one is among them, then a budget's.
+    """Combine errors into one: a refusal if any is one, else a budget error if any is one.
 
     Args:
-        errors: At least one.
-        what: Which run, and where.
+        errors: At least one error.
+        what: The run and the party, for the message.
     """
-    # What a machine lacks, each of its parties says.
+    # All parties of a machine report the same missing software.
     errors = list({str(error): error for error in errors}.values())
     if len(errors) == 1:
         return errors[0]

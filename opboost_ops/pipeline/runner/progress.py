@@ -1,9 +1,8 @@
-"""How far a stage is: a file in the party's home while it runs, for the party's own pages.
+"""Progress of a stage: a file in the party's home while it runs, for the party's own pages.
 
-How fast a stage is follows from private rows: so the file goes into no log, summary or XCom, and
-nobody else's pages can read it. It is gone when the stage ends, however that is. Where its process
-was killed it stays, and anyone who reads it compares `Far.started` with the begin of the task that
-runs now.
+A stage's speed depends on private rows, so the file's content goes into no log, summary or XCom,
+and no other party's pages can read it. It is deleted when the stage ends. After a killed process it
+stays, so readers compare `Far.started` with the start of the current task.
 """
 
 import contextlib
@@ -16,23 +15,23 @@ from pydantic import ValidationError
 from opboost_ops.config.schema import Record
 from opboost_ops.pipeline.stage import Home
 
-#: Folder of a run's home with a file for each stage that runs and tells.
+#: Folder in a run's home with one file per running stage.
 _FOLDER = "progress"
 
-#: Seconds between two writes: the pages look every ten.
+#: Minimum seconds between writes: pages poll every ten.
 _EVERY = 1.0
 
 
 class Far(Record):
-    """How far a stage was at a moment.
+    """Progress of a stage at one moment.
 
     Attributes:
-        what: What is counted.
-        done: How many are done.
-        of: Of how many.
-        started: When this try of the stage began, in seconds since 1970, by its own machine.
+        what: Name of the counted items.
+        done: Number of completed items.
+        of: Total number of items.
+        started: Start of this attempt of the stage, Unix seconds by its own machine.
         counted: Seconds since the count was ``first``.
-        first: How many were done when this try told of them first.
+        first: Number of completed items at this attempt's first report.
     """
 
     what: str
@@ -44,22 +43,22 @@ class Far(Record):
 
     @property
     def began(self) -> datetime:
-        """When this try of the stage began."""
+        """Return the start of this attempt of the stage."""
         return datetime.fromtimestamp(self.started, UTC)
 
     @property
     def left(self) -> float | None:
-        """Seconds that the rest takes if it goes on as it went; None before that can be said."""
+        """Return the estimated remaining seconds at the current pace; None before an estimate."""
         counted_here = self.done - self.first
         return self.counted / counted_here * (self.of - self.done) if counted_here > 0 else None
 
 
 class StoredProgress:
-    """Keeps how far a stage is, as long as it runs.
+    """Stores a stage's progress while it runs.
 
     Args:
-        home: The party's, of the run.
-        stage: Its name.
+        home: The party's home of the run.
+        stage: Name of the stage.
     """
 
     def __init__(self, home: Home, stage: str) -> None:
@@ -70,18 +69,18 @@ class StoredProgress:
         self._what, self._first, self._last, self._since = "", 0, 0, 0.0
 
     def tell(self, what: str, done: int, of: int) -> None:
-        """Keep how far it is, at most once a second.
+        """Store the progress, at most once per second.
 
         Args:
-            what: What is counted, in words that its own people may read.
-            done: How many are done.
-            of: Of how many.
+            what: Name of the counted items, for the party's own people.
+            done: Number of completed items.
+            of: Total number of items.
         """
         now = time.monotonic()
         if what != self._what or done < self._last:
             self._what, self._first, self._since = what, done, now
         self._last = done
-        # The last one always: what comes after it may not be counted, and take longer.
+        # Always write the last one: uncounted work may follow and take longer.
         if now - self._written < _EVERY and done < of:
             return
         self._written = now
@@ -93,7 +92,7 @@ class StoredProgress:
             counted=now - self._since,
             first=self._first,
         )
-        # A disk that is full, or went away, is told by what needs it.
+        # A full or missing disk is reported by the stage itself.
         with contextlib.suppress(OSError):
             self._home.write_json(self._name, far.model_dump())
 
@@ -109,11 +108,11 @@ class StoredProgress:
 
 
 def read(folder: Path, stage: str) -> Far | None:
-    """How far a stage is; None where none has told, or this process may not read it.
+    """Return a stage's progress; None if it has reported none or this process may not read it.
 
     Args:
-        folder: Of the run in the party's home.
-        stage: Its name.
+        folder: The run's folder in the party's home.
+        stage: Name of the stage.
     """
     try:
         return Far.model_validate_json((folder / _FOLDER / f"{stage}.json").read_bytes())

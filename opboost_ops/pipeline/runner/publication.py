@@ -1,4 +1,4 @@
-"""Publishing for a party: the ledger first, then the store."""
+"""Publication of a party's artifacts: the ledger first, then the store."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ from opboost_ops.pipeline.stage import Home
 from opboost_ops.privacy.ledger.checkpoints import Standing, signed_bytes
 from opboost_ops.privacy.ledger.entries import Ledger, LedgerEntry
 
-#: A noise secret that begins so was made from a public seed.
+#: Prefix of a noise secret that was made from a public seed.
 SEEDED = b"opboost-seeded:"
 
 
-#: Where a run's home keeps by which key the party signs, where it could be several.
+#: File in a run's home with the signing key in use, if several are valid.
 _SIGNED_BY = "signed_by"
 
 
@@ -37,7 +37,7 @@ class Published(NamedTuple):
 
     Attributes:
         digest: Its name.
-        size: Bytes of its files, as its manifest states them; 0 where a retry found it there.
+        size: Bytes of its files according to its manifest; 0 if a retry found it in the store.
     """
 
     digest: str
@@ -46,10 +46,10 @@ class Published(NamedTuple):
 
 @dataclass(frozen=True)
 class Publisher:
-    """A party as it publishes.
+    """A party with what it needs to publish.
 
     Attributes:
-        name: Its name.
+        name: Name of the party.
         site: Its site.
         policy: Its policy.
         store: The exchange.
@@ -71,20 +71,20 @@ def publish(
     """Sign drafts, reserve them in the ledger, put them into the store, and commit them.
 
     Args:
-        party: Who publishes.
-        federation: The plan's.
-        run: The run's id.
+        party: The party that publishes.
+        federation: The plan's federation.
+        run: The run's ID.
         signer: The party's signing key.
-        drafts: What to publish.
+        drafts: Artifacts to publish.
 
     Returns:
-        The artifacts, in order.
+        The published artifacts, in order.
 
     Raises:
-        ContractError: Responses belong to no open release of the run, or the home has no room for
+        ContractError: Responses belong to no open release of the run, or the home has no space for
             the parts; nothing was published.
         ArtifactError: The run has already published something else at one of their places, or the
-            store has no room for them.
+            store has no space for them.
         ConfigError: The store is not the one that the party has pinned; nothing was published.
     """
     if not drafts:
@@ -95,7 +95,7 @@ def publish(
     with open_state(party.site) as state:
         for draft in drafts:
             addressed = receiver_of(draft.kind, draft.about, federation.label_holder)
-            # The plan is for all, and says which keys there are.
+            # The plan is addressed to all parties, and unencrypted: it declares the keys.
             key = federation.parties[addressed].encryption_key if addressed else None
             receiver = addressed or draft.about
             envelope = Envelope(party.site.noise_secret(), key) if key else None
@@ -115,9 +115,9 @@ def publish(
             }
             reserved += _entries(party, federation, draft, shared)
             sealed.append((draft, manifest, files, receiver))
-        # Reserve, publish, commit: a crash in between leaves a line of what was perhaps not
-        # released, never the other way round, and the retry completes its own reservation. Releases
-        # were charged before, when they opened.
+        # Reserve, publish, commit: after a crash in between the ledger may have an entry for an
+        # artifact that was not released, never the reverse, and the retry completes its own
+        # reservation. Releases were charged before, when they opened.
         if fault := store_fault(state, party.store, party.name, federation.name):
             raise fault
         _require_released(state, federation.name, run, party.name, reserved)
@@ -149,19 +149,19 @@ def standing(
     about: str,
     signer: Signer,
 ) -> Standing:
-    """Where a party's state stands in a run, signed, towards the receiver of an artifact.
+    """Return the signed checkpoint of a party's state in a run, for the receiver of an artifact.
 
     Args:
-        state: The party's.
-        party: Who publishes.
-        federation: The plan's.
-        run: The run's id.
+        state: The party's state.
+        party: The party that publishes.
+        federation: The plan's federation.
+        run: The run's ID.
         kind: Kind of the artifact.
-        about: The party it is about.
+        about: The party that the artifact is about.
         signer: The party's signing key.
 
     Raises:
-        ContractError: The run has published before, and the database does not know it.
+        ContractError: The run has published before, but the database does not know it.
     """
     name, holder = federation.name, federation.label_holder
     receiver = checkpoint_towards(kind, about, holder)
@@ -192,9 +192,10 @@ def _require_not_published(
 
 
 def _require_one_table(ledger: Ledger, party: str, lines: list[LedgerEntry]) -> None:
-    """Exponents do not follow from the table, so a run has one table of shares, permanently.
+    """Require that a run publishes a single table of shares, whatever happens to its exponents.
 
-    Of two of one run, anyone who knows points of the month could see who is in both.
+    Exponents are random, not derived from the table. From two tables of one run, anyone with points
+    of the month could see who is in both.
     """
     for line in lines:
         if line.kind == "shares" and any(
@@ -212,7 +213,7 @@ def _require_one_table(ledger: Ledger, party: str, lines: list[LedgerEntry]) -> 
 def _require_released(
     state: PartyState, federation: str, run: str, party: str, entries: list[LedgerEntry]
 ) -> None:
-    """Only responses of the run's own releases, which are open and charged, may be published."""
+    """Require that responses belong to the run's own releases, which are open and charged."""
     recorded = state.releases.of_run(federation, run) or {}
     open_ones = {release.id for release in recorded.values() if not release.ended}
     for entry in entries:
@@ -227,7 +228,7 @@ def _require_released(
 def _entries(
     party: Publisher, federation: Federation, draft: Draft, shared: dict[str, Any]
 ) -> Iterator[LedgerEntry]:
-    """The ledger entries of an artifact: one for each feature in it, or one for what it tells."""
+    """Yield an artifact's ledger entries: one per feature, or one for its disclosure."""
     identity = federation.id.column
     for charge, curve in draft.losses.items():
         feature = charge.partition("=")[0]
@@ -248,13 +249,13 @@ def _entries(
 
 
 def experiment_of(party: Publisher) -> bool:
-    """True if what a party publishes carries no guarantee.
+    """Return True if a party's publications carry no privacy guarantee.
 
     Args:
-        party: Who publishes.
+        party: The party that publishes.
 
     Raises:
-        ConfigError: So it is, and the store is no throw-away one.
+        ConfigError: They carry none, but the store is not marked as a throw-away one.
     """
     seeded = party.site.noise_secret().startswith(SEEDED)
     if seeded and not party.store.throwaway:
@@ -267,17 +268,17 @@ def experiment_of(party: Publisher) -> bool:
 
 
 def signer_of(site: Site, federation: Federation, party: str, day: date, home: Home) -> Signer:
-    """The party's signing key for a run: the newest that it has of those that are good.
+    """Return the party's signing key for a run: its newest one that is valid.
 
     Args:
-        site: The party's.
-        federation: The plan's.
-        party: Its name.
-        day: As of when keys are judged.
-        home: Its folder for the run, where it keeps which key that was: a retry signs likewise.
+        site: The party's site.
+        federation: The plan's federation.
+        party: Name of the party.
+        day: Date for which the validity of keys is judged.
+        home: Its folder for the run, which records the key, so that a retry uses the same.
 
     Raises:
-        ConfigError: None of its keys is one that the federation file names as good.
+        ConfigError: The federation file names none of its keys as valid.
     """
     good = federation.parties[party].signing(day)
     if home.has(_SIGNED_BY) and (noted := home.json(_SIGNED_BY)) in good:

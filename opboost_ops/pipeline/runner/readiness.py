@@ -1,4 +1,4 @@
-"""Check that all parties can begin a run, where one machine may read all their sites."""
+"""Check that all parties can begin a run, on a machine that may read all their sites."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,15 +22,15 @@ from opboost_ops.pipeline.stage import Home
 
 
 def require_agreed(federation_file: Path, federation: Federation, *, named: bool = False) -> None:
-    """Refuse a federation file that a party has not agreed to.
+    """Require that all parties have agreed to a federation file.
 
     Args:
-        federation_file: ``federation.yaml``.
+        federation_file: Path of ``federation.yaml``.
         federation: Its content.
-        named: Whether to name the fields that are new, too.
+        named: True to name the new fields in the error.
 
     Raises:
-        ConfigError: Naming every party that has not agreed, with the command by which it may.
+        ConfigError: Names each party that has not agreed, with the command to agree.
     """
     faults: list[Fault] = []
     for party, file in site_files(federation_file, federation).items():
@@ -48,20 +48,20 @@ def require_agreed(federation_file: Path, federation: Federation, *, named: bool
 def require_ready_parties(
     federation_file: str, run: str, form: Mapping[str, Any], purpose: Purpose
 ) -> None:
-    """Refuse a run that a party could not do its part of, before any of them begins.
+    """Require that every party can do its part of a run, before any of them begins.
 
-    A plan that a party refuses is refused, and noted, by the party itself once it is asked; here
-    that is said beside other faults alone.
+    A party that refuses the plan does so, and logs it, itself when it joins; here its refusal is
+    reported only beside other problems.
 
     Args:
-        federation_file: ``federation.yaml``.
-        run: The run's id.
-        form: As in the trigger form.
-        purpose: What the run is for.
+        federation_file: Path of ``federation.yaml``.
+        run: The run's ID.
+        form: Values of the trigger form.
+        purpose: The run's purpose.
 
     Raises:
-        ConfigError: A party has not agreed to the file, or the form is wrong.
-        OpBoostError: All that is in the way, by party; nothing was published or charged.
+        ConfigError: A party has not agreed to the file, or the form is invalid.
+        OpBoostError: All problems by party; nothing was published or charged.
     """
     file = Path(federation_file)
     federation = load_federation(file)
@@ -73,7 +73,7 @@ def require_ready_parties(
     with use_sites(site_files(file, federation)):
         owner, plan = resolved(file, run, form, purpose, errors)
         if isinstance(plan, str):
-            return  # The party that opens the run says so.
+            return  # The party that opens the run reports it.
         for name in plan.federation.parties:
             site, policy = site_of(name)
             party = Publisher(name, site, policy, open_store(site.store))

@@ -1,16 +1,16 @@
-"""The one way to execute: load inputs, run a stage, publish, keep the ledger.
+"""Execution of stages: load inputs, run the stage, publish its artifacts, keep the ledger.
 
-The rules:
+All stages are executed here, by these rules:
 
-1. A stage runs for a run whose plan the party has accepted and admitted; never for a file or form.
-2. The stage writes nothing: what it returns goes to the home, to the ledger and to the store, in
+1. A stage runs only for a run whose plan the party has accepted and admitted.
+2. A stage writes nothing itself: its outcome is written to the home, the ledger and the store, in
    this order.
-3. Running it again gives the same bytes, and is charged once.
-4. A failure that depends on private rows has one public message; its reason is kept at home. Of
-   another foreign exception, whose text may show cells, only its type is told outside.
-5. What is returned may be seen by everybody: references and digests, under 2 KB.
+3. A retry gives the same bytes, and is charged once.
+4. A failure that depends on private rows has one public message; its reason stays at home. Other
+   libraries' exceptions, whose texts may contain cells, are reported by their type only.
+5. The returned summary is public: references and digests, under 2 KB.
 
-In the order of the calls, with every party's site in this process's environment:
+The order of calls, with every party's site in this process's environment:
 
 >>> opened = open_run(federation_file, run, {"trees": 2})
 >>> this = Run("credit_scoring", run, "credit")
@@ -27,9 +27,9 @@ Traceback (most recent call last):
     ...
 opboost_ops.errors.ConfigError: bank (feature_holder) has no stage train in a train run.
 
-A feature holder's failures tell of its table, and the label holder's, once it has opened rows, of
-the people whom all have. That a task failed is seen by everybody; this is all that they see, and
-the party's ledger has one entry a run of it, written before it can be told.
+A feature holder's failures depend on its table, and the label holder's, once it has opened rows, on
+the people common to all. Everyone sees that a task failed, and nothing more; the party's ledger has
+one entry per run for this disclosure, written before it can happen.
 """
 
 import contextlib
@@ -83,7 +83,7 @@ from opboost_ops.pipeline.runner.publication import Published, Publisher, publis
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.checks import CHECKED
 
-#: Where a run's home keeps why it failed, for the party's own people.
+#: File in a run's home with the reason of a failure, for the party's own people.
 REASON = "errors/reason.txt"
 
 _LOG = logging.getLogger("opboost_ops")
@@ -99,19 +99,19 @@ def run_stage(
     """Run one stage of one party.
 
     Args:
-        party: Whose.
-        stage: Its name.
-        run: Of which run.
-        notice: Called with what the party's own people should look at; see `Outcome.notices`.
-        fact: Called with each of the `facts` of this stage; none are looked up when absent.
+        party: The party.
+        stage: Name of the stage.
+        run: The run.
+        notice: Called with notices for the party's own people; see `Outcome.notices`.
+        fact: Called with each of the stage's `facts`; if None, they are not computed.
 
     Returns:
-        A summary that anybody may see, under 2 KB: references and public counts. What the
-        stage took is in the party's home alone, see `timings`.
+        A public summary under 2 KB: references and public counts. The stage's times are only in
+        the party's home, see `facts.TIMINGS`.
 
     Raises:
-        OpBoostError: What happened, where, and what to do; it shows no data value.
-        ConnectionError: The network or a server failed: trying again may help.
+        OpBoostError: The stage failed; the message contains no data value.
+        ConnectionError: The network or a server failed; a retry may help.
     """
     site, policy = site_of(party)
     failure: OpBoostError | ConnectionError
@@ -126,10 +126,10 @@ def run_stage(
     except (ConnectionError, TimeoutError) as error:
         failure = ConnectionError(f"{stage} at {party}: {type(error).__name__}.")
     except Exception as error:
-        # The text of a foreign error may print cells; it is kept where only the party reads.
+        # The text of another library's error may contain cells: only the party may read it.
         home = home_of(site, run.federation, run.run)
         file = f"errors/{stage}.txt"
-        # On a full disk there is no room for the reason, either.
+        # A full disk has no space for the reason either.
         with contextlib.suppress(OSError):
             home.write(file, traceback.format_exc().encode())
         failure = (
@@ -181,16 +181,16 @@ def _run_stage(
 
 @dataclass(frozen=True)
 class _Work:
-    """A stage of a run that its party has accepted, and all that the stage may use.
+    """A stage of an accepted run, with everything that the stage may use.
 
     Attributes:
-        party: Whose, with the policy of the run.
-        stage: Its name.
-        run: Of which run.
-        context: What the stage is given.
+        party: The party, with the policy of the run.
+        stage: Name of the stage.
+        run: The run.
+        context: The stage's input.
         signer: The party's signing key.
-        opened: The mailboxes that the stage has opened.
-        progress: Keeps how far it is.
+        opened: Mailboxes that the stage has opened.
+        progress: Stores the stage's progress.
     """
 
     party: Publisher
@@ -203,7 +203,7 @@ class _Work:
 
 
 def _prepare(party: Publisher, stage: str, run: Run) -> _Work:
-    """Accept the run's plan, and give the stage what it may use."""
+    """Accept the run's plan, and build the stage's context."""
     acceptance, plan = accept_plan(party, run, stage)
     federation, purpose = acceptance.federation, acceptance.plan.purpose
     policy = trust.for_run(party.policy, agreements_of(party.site), federation)
@@ -260,12 +260,12 @@ def _execute_redacted(work: _Work) -> tuple[Outcome, list[Published]]:
         failure = redact_failure(context, stage, error)
         if failure is error:
             raise
-    # Nothing of the error that it stands for is attached.
+    # Without the original error as context or cause.
     raise failure
 
 
 def _execute(work: _Work) -> tuple[Outcome, list[Published]]:
-    """Run a stage, keep what it gives back, publish it, and enter what its summary tells."""
+    """Run a stage, store its outcome, publish its drafts, and enter the summary's disclosures."""
     party, stage, context = work.party, work.stage, work.context
     federation, run = context.federation, context.run
     if stage != "check_table" and "check_table" in context.stages:
@@ -279,7 +279,7 @@ def _execute(work: _Work) -> tuple[Outcome, list[Published]]:
                 forget_session(party, federation, run, mailbox, context.home)
         raise
     except PanicException:
-        # No Exception: it would pass every handler, with a text that may show a cell.
+        # Not an Exception: it would pass every handler, with a text that may contain a cell.
         raise RuntimeError(f"a library panicked: {traceback.format_exc()}") from None
     if outcome.model is not None:
         charge_model(party, federation, run, outcome.model)
@@ -291,7 +291,7 @@ def _execute(work: _Work) -> tuple[Outcome, list[Published]]:
         context.lasting.write_json(name, value)
     for name, content in outcome.files.items():
         context.home.write(name, content)
-    # A stop reaches a stage under way, before anything of it leaves.
+    # A stop takes effect in running stages, before anything of theirs is published.
     require_not_stopped(party, federation, run, context.plan, context.home)
     assert {draft.kind for draft in outcome.drafts} <= {*STEPS[stage].publishes}, stage
     published = publish(party, federation, run, work.signer, outcome.drafts)
@@ -304,7 +304,7 @@ def _execute(work: _Work) -> tuple[Outcome, list[Published]]:
 def _commit(
     work: _Work, outcome: Outcome, published: Sequence[Published], known_before: set[str]
 ) -> None:
-    """Enter what was received and published into the party's memory and audit log."""
+    """Record received and published artifacts in the party's memory and audit log."""
     party, context, acceptance = work.party, work.context, work.context.acceptance
     for mailbox in work.opened:
         close_mailbox(party, context.federation, context.run, mailbox, context.home)
@@ -327,19 +327,19 @@ def _public_summary(
 
 
 def redact_failure(context: Context, stage: str, error: Exception) -> Exception:
-    """Replace a failure that depends on private rows by one message, and keep its reason at home.
+    """Replace a failure that depends on private rows by a fixed message; store its reason at home.
 
-    Before it opens rows, a label holder's failures tell of its own table alone, and it reports
-    them; so do parties of horizontal learning. Failures by files, keys, clocks, stores, policies,
-    budgets and artifacts of others are public.
+    Until it opens rows, the label holder's failures concern its own table alone, and it reports
+    them; so do parties of horizontal learning. Failures of files, keys, clocks, stores, policies,
+    budgets and other parties' artifacts are public.
 
     Args:
-        context: The stage's.
-        stage: Its name.
+        context: The stage's context.
+        stage: Name of the stage.
         error: The failure, which is being handled.
 
     Returns:
-        The same error where it is public; otherwise one in the same words, whatever the reason.
+        The same error if it is public; otherwise one whose message is the same for every reason.
     """
     holder = context.party in context.federation.feature_holders
     if _is_public(error) or not (holder or redaction.follows_opening(context, stage)):
@@ -348,7 +348,7 @@ def redact_failure(context: Context, stage: str, error: Exception) -> Exception:
     _keep_reason(context.home, f"{stage}: {text}\n{_charged(context)}")
     place = f"{context.federation.name}/{context.run}/{REASON}"
     at = context.stages.index(stage)
-    # Of a stage before the first that has a message, that one is told.
+    # A stage without a message of its own uses that of the nearest stage before or after it.
     nearest = (*context.stages[at::-1], *context.stages[at:])
     problem = next(STEPS[name].problem for name in nearest if STEPS[name].problem)
     return ContractError(
@@ -358,7 +358,7 @@ def redact_failure(context: Context, stage: str, error: Exception) -> Exception:
 
 
 def _charged(context: Context) -> str:
-    """The run's charges in the party's ledger, in a sentence."""
+    """Describe the run's charges in the party's ledger."""
     with open_state(context.site) as state:
         entries = [entry for _, entry in state.ledger.of_run(context.federation.name, context.run)]
     features = sorted({entry.feature or "" for entry in entries if entry.kind == "release"})
@@ -374,6 +374,6 @@ def _is_public(error: Exception) -> bool:
 
 
 def _keep_reason(home: Home, reason: str) -> None:
-    # On a full disk there is no room for the reason, either.
+    # A full disk has no space for the reason either.
     with suppress(OSError):
         home.write(REASON, f"{reason}\n".encode())

@@ -1,8 +1,8 @@
 """The processes of a run without Airflow, forked for its driver.
 
-A party's worker executes the stages that the driver names, one on each line of its input. Another
-process calls a function for the driver, which so loads none of the libraries that the stages have.
-The driver imports this module, too: those libraries are imported within functions.
+A party's worker executes the stages that the driver names, one per input line. Another process
+calls a single function for the driver, which therefore does not load the stages' libraries. The
+driver imports this module too, so those libraries are imported inside functions.
 """
 
 import json
@@ -24,10 +24,10 @@ from opboost_ops.pipeline.phases import OPEN, ROUNDS
 if TYPE_CHECKING:
     from opboost_ops.pipeline.party.inbox import Run
 
-#: Seconds that a party waits for another's artifact.
+#: Seconds that a party waits for another party's artifact.
 TIMEOUT = 900.0
 
-#: Seconds per poll for a person's answer.
+#: Seconds between polls for a person's answer.
 _POLL_SECONDS = 2.0
 
 
@@ -36,13 +36,13 @@ class Assignment:
     """A party's part in a run.
 
     Attributes:
-        party: Its name.
+        party: Name of the party.
         federation: Name of the federation.
-        run_id: The run's id.
-        label_holder: Who opens it.
-        purpose: What the run is for.
-        form: As in the trigger form.
-        federation_file: ``federation.yaml``, absolute.
+        run_id: The run's ID.
+        label_holder: The party that opens the run.
+        purpose: The run's purpose.
+        form: Values of the trigger form.
+        federation_file: Absolute path of ``federation.yaml``.
     """
 
     party: str
@@ -55,27 +55,27 @@ class Assignment:
 
     @property
     def run(self) -> "Run":
-        """The run."""
+        """Return the run."""
         from opboost_ops.pipeline.party.inbox import Run
 
         return Run(self.federation, self.run_id, self.label_holder, TIMEOUT)
 
     def first_line(self, environment: Mapping[str, str], folder: Path) -> str:
-        """The line that a party's process reads before the names of stages.
+        """Return the input line that a party's process reads before the names of stages.
 
         Args:
-            environment: All variables that the process may know.
-            folder: Where it works.
+            environment: All environment variables of the process.
+            folder: Its working folder.
         """
         return _first_line({"assignment": asdict(self)}, environment, folder)
 
 
 def call_line(function: str, arguments: Mapping[str, Any]) -> str:
-    """The line that makes a process call a function, where this process works and by its variables.
+    """Return the input line for a function call, with this process's folder and environment.
 
     Args:
         function: Its module, a colon and its name.
-        arguments: JSON values, by name.
+        arguments: JSON values by name.
     """
     return _first_line({"call": function, "arguments": arguments}, os.environ, Path.cwd())
 
@@ -88,15 +88,15 @@ def _first_line(work: Mapping[str, Any], environment: Mapping[str, str], folder:
 def execute(
     assignment: Assignment, stage: str, waits: Callable[[str], None]
 ) -> tuple[dict[str, Any], dict[str, float]]:
-    """Execute one stage of a party, whose site this thread or process knows.
+    """Execute one stage of a party whose site this thread or process knows.
 
     Args:
         assignment: The party's part in the run.
         stage: One of its stages.
-        waits: Called with a text when the stage begins to wait for a person.
+        waits: Called with a text when the stage starts to wait for a person.
 
     Returns:
-        The stage's whole summary, and the seconds that it took: for the party's own people.
+        The stage's unredacted summary and its seconds by activity, for the party's own people.
 
     Raises:
         OpBoostError: The stage failed, or there is nothing to do.
@@ -134,10 +134,10 @@ def _after_approval(
 
 
 def sent_error(error: OpBoostError | ConnectionError) -> dict[str, Any]:
-    """An error as a party's process sends it: its kind, and its texts by name.
+    """Serialise an error for another process: its type, its texts by name, and its faults.
 
     Args:
-        error: The stage's.
+        error: The error.
     """
     if isinstance(error, OpBoostError):
         facts = {name: value for name, value in vars(error).items() if isinstance(value, str)}
@@ -148,10 +148,10 @@ def sent_error(error: OpBoostError | ConnectionError) -> dict[str, Any]:
 
 
 def received_error(event: Mapping[str, Any]) -> Exception:
-    """The error that `sent_error` sent, with the stage, if it was one, before its problem.
+    """Rebuild the error of `sent_error`, with the stage, if any, before its problem.
 
     Args:
-        event: The event of a stage or call that has failed.
+        event: The event of a failed stage or call.
     """
     facts = dict(event["facts"])
     if stage := event.get("stage"):
@@ -160,7 +160,7 @@ def received_error(event: Mapping[str, Any]) -> Exception:
         return ConnectionError(facts["problem"])
     module, name = event["kind"]
     kind: type[OpBoostError] = getattr(import_module(module), name)
-    # Kinds differ in their arguments, which became problem and remedy where the error was raised.
+    # Types differ in their arguments, so set the final problem and remedy directly.
     error = kind.__new__(kind)
     OpBoostError.__init__(error, facts["problem"], facts["remedy"])
     vars(error).update(facts)
@@ -170,12 +170,12 @@ def received_error(event: Mapping[str, Any]) -> Exception:
 
 
 def serve() -> int:
-    """Do what the first line of stdin asks for; events go to stdout, a JSON line each.
+    """Follow the instructions on stdin, and write events to stdout as JSON lines.
 
-    It is `Assignment.first_line`, which the names of stages follow, a line each, or `call_line`.
+    The first line is `call_line`, or `Assignment.first_line` followed by one stage name per line.
 
     Returns:
-        0 at the end of the input, 1 as soon as something failed.
+        0 at the end of the input, 1 after the first failure.
     """
     first = sys.stdin.readline()
     if not first:
@@ -225,7 +225,7 @@ def _serve(assignment: Assignment) -> int:
 
 
 class _ProgressHandler(logging.Handler):
-    """Emits how far the rounds are, or the trials of tuning, which are long stages."""
+    """Emits log records of long stages as progress events: rounds and tuning trials."""
 
     def emit(self, record: logging.LogRecord) -> None:
         stage = getattr(record, "stage", ROUNDS)
