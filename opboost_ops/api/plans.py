@@ -76,7 +76,7 @@ def plan(
             "Pass --sample with public rows.",
         )
     ranking = rank(file, party, _path(sample), limits, _path(out) or file.parent, progress, True)
-    write_proposal(file, ranking.party, ranking.mechanisms, ranking.chosen)
+    write_proposal(file, ranking.party, ranking.mechanisms, ranking.chosen, ranking.picture.parent)
     return ranking
 
 
@@ -127,7 +127,12 @@ def divide(
     if write:
         details = proposal.details
         write_proposal(
-            file, details["party"], proposal.mechanisms, details["scales"], details["left_out"]
+            file,
+            details["party"],
+            proposal.mechanisms,
+            details["scales"],
+            proposal.picture.parent,
+            details["left_out"],
         )
     return proposal
 

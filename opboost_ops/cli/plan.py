@@ -252,6 +252,8 @@ def plan_command(
         show(result)
         if write:
             print("Written into federation.yaml. Every party has to agree to it.")
+        else:
+            _show_tables(result.mechanisms, result.picture.parent)
 
 
 def _weights(texts: list[str]) -> dict[str, float]:
@@ -274,6 +276,12 @@ def _print_block(mechanisms: Mapping[str, Any]) -> None:
     print("For federation.yaml, under the party's features:")
     block = {name: {"mechanism": mechanism} for name, mechanism in mechanisms.items()}
     print(yaml.safe_dump(block, sort_keys=False))
+
+
+def _show_tables(mechanisms: Mapping[str, Any], folder: Path) -> None:
+    names = dict.fromkeys(str(entry["table"]) for entry in mechanisms.values() if "table" in entry)
+    if made := [name for name in names if (folder / name).is_file()]:
+        print(f"Put {', '.join(made)} of {folder} beside federation.yaml.")
 
 
 def _show_ranking(ranking: "Ranking") -> None:
@@ -323,9 +331,4 @@ def _show_proposal(proposal: "Proposal") -> None:
         print(f"Not released: {', '.join(result['left_out'])}.")
     print(CHOSEN)
     _print_block(proposal.mechanisms)
-    mechanisms = proposal.mechanisms.values()
-    tables = [str(mechanism["table"]) for mechanism in mechanisms if "table" in mechanism]
-    if tables:
-        folder = proposal.picture.parent
-        print(f"Put {', '.join(tables)} of {folder} beside federation.yaml.")
     print(f"Picture: {proposal.picture}")

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import numpy as np
@@ -296,15 +297,19 @@ def write_proposal(
     party: str,
     mechanisms: Mapping[str, Any],
     scales: Mapping[str, Any],
+    made: Path,
     left_out: Collection[str] = (),
 ) -> None:
     """Write mechanisms and scales of a party's features into the federation file.
+
+    Tables of designed channels are copied beside it.
 
     Args:
         file: ``federation.yaml``; its comments are lost.
         party: The feature holder.
         mechanisms: By feature.
         scales: By feature.
+        made: Folder of the channels' tables.
         left_out: Features that are no longer released.
 
     Raises:
@@ -318,5 +323,9 @@ def write_proposal(
         for name, entry in entries.items():
             if name in features:
                 features[name][key] = entry
+    tables = {made / entry["table"] for entry in mechanisms.values() if "table" in entry}
+    for table in tables:
+        if table.is_file() and made.resolve() != file.parent.resolve():
+            copyfile(table, file.parent / table.name)
     load_federation(file, data)
     dump(file, data)

@@ -59,6 +59,19 @@ def test_a_division_is_written_with_cells_and_without_what_it_leaves_out(
             )
 
 
+def test_channels_lie_beside_the_federation_file_wherever_the_picture_goes(
+    workspace: Workspace, sample: Path, tmp_path: Path
+) -> None:
+    printed(
+        "plan", "federation.yaml", "--party", "bank", "--sample", str(sample),
+        "--total-loss-1", "0.8", "--total-loss-whole", "3", "--write",
+        "--out", str(tmp_path / "pictures"), folder=workspace.folder,
+    )  # fmt: skip
+    features = workspace.declared.parties["bank"].features.values()
+    names = {feature.mechanism.name for feature in features if feature.mechanism is not None}
+    assert "designed" in names
+
+
 def test_a_ranking_is_written_and_never_by_the_own_table(
     workspace: Workspace, sample: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
