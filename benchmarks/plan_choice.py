@@ -30,6 +30,7 @@ from opboost_ops.domain import DomainMap
 from opboost_ops.extras.datasets.tables import ID, Dataset
 from opboost_ops.extras.datasets.workspace import write_workspace
 from opboost_ops.mechanisms import Geometric, Mechanism
+from opboost_ops.privacy.planner import Caps
 
 COUNTS = (1, 2, 4, 8)
 LINEAR = "linear, all"
@@ -80,7 +81,8 @@ def measured(name: str, total: float, rows: int, seed: int) -> dict[str, float]:
             kind = f"{words}, {'all' if count == len(order) else count}"
             table = TwoParties(only(dataset, holder, released), scale, seed)
             found[kind], _ = table.figures(released, seed)
-    chosen, cells = proposed(dataset, holder, total, seed)
+    table = TwoParties(dataset, "linear", seed)
+    chosen, cells = proposed(dataset, table.order[: table.train], Caps(total), seed)
     table = TwoParties(only(dataset, holder, chosen), cells, seed)
     found["plan"], _ = table.figures(chosen, seed)
     return found
@@ -113,19 +115,32 @@ def _ranked(dataset: Dataset, seed: int) -> list[str]:
 
 
 def proposed(
-    dataset: Dataset, holder: str, total: float, seed: int
+    dataset: Dataset, rows: np.ndarray, total: Caps, seed: int
 ) -> tuple[dict[str, Mechanism], Scale]:
-    """Mechanisms and cells that the command writes into the federation file."""
+    """Mechanisms and cells that the command writes into the federation file.
+
+    Args:
+        dataset: Of a label holder and a feature holder.
+        rows: Places of those of which the public sample is drawn.
+        total: Of the sum over columns.
+        seed: Of the sample.
+    """
+    (holder,) = (party for party in dataset.tables if party != dataset.label_holder)
     own = dataset.tables[dataset.label_holder]
     joined = own.hstack(dataset.tables[holder].drop(ID))
-    table = TwoParties(dataset, "linear", seed)
-    rows = table.order[: table.train]
     some = np.random.default_rng(seed).choice(rows, min(SAMPLE, len(rows)), replace=False)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         file = write_workspace(dataset, folder / "federation", seed=seed)
         joined[some].write_parquet(folder / "sample.parquet")
-        api.divide(file, holder, sample=folder / "sample.parquet", total_loss_1=total, write=True)
+        api.divide(
+            file,
+            holder,
+            sample=folder / "sample.parquet",
+            total_loss_1=total.step,
+            total_loss_whole=total.whole,
+            write=True,
+        )
         features = load_federation(file).parties[holder].features
     mechanisms = {n: feature.mechanism for n, feature in features.items() if feature.mechanism}
 

@@ -1,13 +1,11 @@
 """Where cells lie: by a formula, by edges of a public sample, or by private edges."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from scipy.stats import rankdata
 
 from benchmarks.papers.two_parties import DOMAIN
 from opboost_ops.config.feature import Feature
-from opboost_ops.domain import DomainMap, quantile_edges
+from opboost_ops.domain import Domain, DomainMap, quantile_edges
 from opboost_ops.extras.lab.advice import order_kept
 from opboost_ops.mechanisms import Geometric, noise
 from opboost_ops.mechanisms.private_quantiles import draw, grid, weights
@@ -18,8 +16,8 @@ _KEY = b"a public key, for benchmarks ..."
 
 
 def numeric(feature: Feature) -> bool:
-    """Whether a column has a range to lay cells on: a boolean one has two values."""
-    return feature.type == "numeric" and feature.bounds not in (None, (0.0, 1.0))
+    """Whether a column has a range to lay cells on."""
+    return feature.type == "numeric" and feature.bounds is not None
 
 
 def formula(_: str, feature: Feature, __: np.ndarray, *, scale: str) -> DomainMap:
@@ -62,20 +60,23 @@ def planned(name: str, feature: Feature, values: np.ndarray, *, seed: int) -> Do
 
 
 def private(
-    name: str, feature: Feature, values: np.ndarray, *, epsilon: float, seed: int
+    name: str,
+    feature: Feature,
+    values: np.ndarray,
+    *,
+    epsilon: float,
+    seed: int,
+    domain: Domain = DOMAIN,
 ) -> DomainMap:
     """Cells by private edges."""
     if not numeric(feature):
-        return feature.domain_map(DOMAIN)
+        return feature.domain_map(domain)
     assert feature.bounds is not None
     points = grid(feature.bounds)
     below = np.searchsorted(np.sort(values), points, side="right")
     key = noise.keyed_by(_KEY, f"{name} {seed} {epsilon}")
-    edges = points[list(recursive(below, len(values), epsilon, key))]
-    return DomainMap(DOMAIN, feature.bounds, "edges", tuple(float(edge) for edge in edges))
-
-
-def recursive(below: np.ndarray, people: int, epsilon: float, key: bytes) -> Sequence[int]:
-    """The places of all edges by the mechanism that is released."""
-    cells = DOMAIN.size
-    return draw(below, people, weights(cells, epsilon), cells, noise.Words(key).below)
+    places = draw(
+        below, len(values), weights(domain.size, epsilon), domain.size, noise.Words(key).below
+    )
+    edges = points[list(places)]
+    return DomainMap(domain, feature.bounds, "edges", tuple(float(edge) for edge in edges))

@@ -21,7 +21,7 @@ standard deviations, are in `docs/evaluation/*.json`. Run a command in a checkou
 [The papers' own workloads](reference/evaluation-papers.md), beside the papers' figures.
 """,
         (
-            *("federation", "price", "defaults", "denoise", "tuning"),
+            *("federation", "price", "defaults", "defaults-tried", "denoise", "tuning"),
             *("gate", "refresh", "arena"),
         ),
     ),

@@ -136,13 +136,24 @@ def shown(value: float) -> float | str | None:
 
 
 @cache
-def on_ten(spent: float = 0.0) -> Mechanism:
+def on_ten(spent: float = 0.0, times: float = 1.0) -> Mechanism:
     """A channel on [1, 10] under the caps of `opboost init`.
 
     Args:
         spent: Part of both caps that the edges of the cells have cost.
+        times: A multiple of both caps.
     """
-    caps = Caps(MAX_STEP_LOSS - spent, MAX_WHOLE_LOSS - spent)
-    mechanism = designed_under(Domain(1, 10), caps)
+    return under(10, Caps(times * MAX_STEP_LOSS - spent, times * MAX_WHOLE_LOSS - spent))
+
+
+@cache
+def under(values: int, caps: Caps) -> Mechanism:
+    """The channel that is designed for so many values.
+
+    Args:
+        values: Of the domain.
+        caps: On both losses.
+    """
+    mechanism = designed_under(Domain(1, values), caps)
     assert mechanism is not None
     return mechanism
