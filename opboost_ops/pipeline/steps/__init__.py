@@ -1,1 +1,1 @@
-"""The steps of the protocol: each takes what its party has and returns an `Outcome`."""
+"""The steps of the protocol: each takes its party's `Context` and returns an `Outcome`."""

@@ -1,11 +1,11 @@
-"""Arrow: a registered model -> the word that there is a new champion, if it is one."""
+"""Step: registered model -> announcement of a new champion, if it became one."""
 
 from opboost_ops.learning.registry.tracking import record_champion
 from opboost_ops.pipeline.stage import SKIP, Context, Outcome
 
 
 def announce_champion(context: Context) -> Outcome:
-    """Say whether the run's model is the champion; what it starts does not start otherwise."""
+    """Announce the run's model if it is the champion; otherwise skip the task and its asset."""
     registered = context.home.json("registered")["version"]
     champion = context.registry.champion()
     record_champion(context.site, context.federation.name)

@@ -1,4 +1,4 @@
-"""Arrow: route request -> the comparisons of every row with every threshold, exactly."""
+"""Step: route request -> exact comparisons of every row with every threshold."""
 
 import hashlib
 from collections.abc import Iterator
@@ -27,13 +27,13 @@ from opboost_ops.tables.spill.arrays import Scratch, slices
 def answer_routes(context: Context) -> Outcome:
     """Answer every comparison for every held-out or new row, sealed, never a row's path alone.
 
-    A path would show one feature holder's branches to another's; all comparisons of a row tell
-    nothing of which of them a tree came to. A row that is not held out is a sealed dummy: how many
-    rows there are follows from the table alone.
+    A path would show one feature holder's branches to another's; all comparisons of a row do not
+    reveal which of them a tree evaluated. Rows that are not held out are sealed dummies, so that
+    the number of rows depends on the table alone.
 
     Raises:
         ArtifactError: The request is malformed.
-        PolicyError: The party's policy does not allow routed answers of a feature.
+        PolicyError: The party's policy does not allow routed answers for a feature.
     """
     require_consent(context.policy, context.federation, context.party)
     request = context.receive("route_request", context.party)
@@ -77,7 +77,7 @@ def _answered(
     thresholds: list[float],
     rows_in: np.ndarray | None,
 ) -> pa.Array:
-    """Cells between the thresholds; 0 in rows that are not chosen."""
+    """Return the interval between thresholds of each value; 0 in rows that are not selected."""
     edges, kind = np.asarray(thresholds), np.min_scalar_type(len(thresholds))
 
     def blocks() -> Iterator[np.ndarray]:
@@ -90,7 +90,7 @@ def _answered(
 
 
 def _exact_values(context: Context, features: set[str]) -> dict[str, np.ndarray]:
-    """Domain integers by preprocessed column: pinned ones, or those of the day."""
+    """Return domain integers by preprocessed column: pinned ones, or this run's current ones."""
     integers: dict[str, np.ndarray] = {}
     declared = context.declarations()
     for feature in features:
@@ -101,7 +101,7 @@ def _exact_values(context: Context, features: set[str]) -> dict[str, np.ndarray]
 
 
 def _disclosure(context: Context, declaration: Declaration) -> tuple[str, tuple[str, str]]:
-    """The exact entry of a feature's routed answers: one per release, or one per run."""
+    """Return the exact ledger entry of a feature's routed answers: one per release or per run."""
     feature = declaration.feature
     if declaration.routed == "once":
         place = f"routed/{context.home.json(RECORDED)[feature]}"
@@ -121,7 +121,7 @@ def _parse(document: object, columns: dict[str, Column]) -> dict[str, list[float
         and isinstance(thresholds, list)
         and len(thresholds) > 0
         and all(type(t) in (int, float) for t in thresholds)
-        # Nothing lies on the other side of a threshold outside the domain.
+        # A threshold outside the domain separates no values.
         and all(columns[name].domain.lower <= t < columns[name].domain.upper for t in thresholds)
         and all(a < b for a, b in pairwise(thresholds))
         for name, thresholds in requested.items()

@@ -1,4 +1,4 @@
-"""Arrow: split request -> split values, after policy and the released ranks were asked."""
+"""Step: split request -> split values, after checks against policy and released ranks."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,14 +13,14 @@ from opboost_ops.privacy.consent.compliance import require_splits_allowed
 
 
 def answer_splits(context: Context) -> Outcome:
-    """Give the midpoint of the two randomised values on either side of each split.
+    """Return the midpoint of the two randomised values on either side of each split.
 
-    A value that stands for a declared bucket is taken as the bucket's nearer end. For thresholds
-    it gives how many ranks are at most as large.
+    For a value that stands for a declared bucket, the bucket's nearer end is used. For each
+    threshold the answer is the number of ranks whose values are at most the threshold.
 
     Raises:
-        ArtifactError: The request is malformed, or for other ranks than those released.
-        PolicyError: It asks for a feature that the party did not release, or for too many.
+        ArtifactError: The request is malformed, or names ranks that were not released.
+        PolicyError: It names a feature that the party did not release, or too many splits.
     """
     request = context.receive("split_request", context.party)
     splits, thresholds = _parse(request.document)
@@ -49,15 +49,15 @@ def midpoints(
     tables: Mapping[str, Sequence[int]],
     splits: Mapping[str, Sequence[int]],
 ) -> dict[str, dict[str, float]]:
-    """The values halfway between what the ranks on either side of each split stand for.
+    """Return the midpoints between the values of the ranks on either side of each split.
 
     Args:
-        columns: The feature holder's.
+        columns: The feature holder's columns.
         tables: The value of each rank, by column.
-        splits: The lower rank of each, by column.
+        splits: The lower rank of each split, by column.
 
     Raises:
-        ArtifactError: There is no such rank.
+        ArtifactError: A rank does not exist.
     """
     channels = {c.name: c.mechanism.channel(c.domain) for c in columns}
     values: dict[str, dict[str, float]] = {}

@@ -1,4 +1,4 @@
-"""Arrow: opened rows, own features and labels -> the training frame."""
+"""Step: opened rows, own features and labels -> the training frame."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -31,23 +31,23 @@ from opboost_ops.tables.spill.tables import join_blocks
 
 LABEL = "label"
 
-#: So few rows are looked up one by one: a single row is scored in a fraction of a millisecond.
+#: Up to this many rows a dict lookup is faster: a single row is scored in a fraction of 1 ms.
 _FEW = 8
 
-#: Name of the table of held-out rows, others' columns being ranks.
+#: Name of the table of held-out rows, with ranks in other parties' columns.
 HOLDOUT_RANKS = "holdout_ranks"
 
-#: Where values may be missing, the highest rank of each column that a training row has.
+#: With possibly missing values: the highest rank of each column in the training rows.
 HIGHEST = "highest"
-#: The document, for the party's own eyes, of how many labels lay outside their declared bounds.
+#: Document with the number of labels outside their declared bounds, for the party's own people.
 CLIPPED = "clipped_labels"
 
 
 def assemble(context: Context) -> Outcome:
-    """Join own features and labels with the others' ranks, by row order alone.
+    """Join own features and labels with the other parties' ranks by row order.
 
     Raises:
-        ContractError: The label column does not keep its declaration.
+        ContractError: The label column does not match its declaration.
     """
     raw_table.require_unchanged(context)
     positions = narrow_integers(context.home.table("alignment"), "position")
@@ -95,7 +95,7 @@ def assemble(context: Context) -> Outcome:
     return Outcome(
         tables={
             "frame": side(slice(0, train), {} if weight is None else {WEIGHT: weight}),
-            # Ranks, which `materialise` replaces by values on the same side of every threshold.
+            # Ranks: `materialise` replaces them by values on the same side of every threshold.
             HOLDOUT_RANKS: side(slice(train, len(label)), {}),
         },
         documents={"frame": facts},
@@ -104,10 +104,10 @@ def assemble(context: Context) -> Outcome:
 
 
 def _categories(context: Context, rows: CommonRows, train: int) -> dict[str, list[str]]:
-    """The categories of the own nominal features that a model knows, by full name."""
+    """Return the categories of own nominal features that a model uses, by full name."""
     if context.federation.training.trainer != "dpboost":
         return _present(context, rows, train)
-    # Which categories are present would be a fact about single rows.
+    # The categories that are present would be a fact about single rows.
     return {
         f"{context.party}.{name}": list(feature.categories or ())
         for name, feature in context.declared.features.items()
@@ -116,7 +116,7 @@ def _categories(context: Context, rows: CommonRows, train: int) -> dict[str, lis
 
 
 def _present(context: Context, rows: CommonRows, train: int) -> dict[str, list[str]]:
-    """The categories of the own nominal features that training rows have, by full name."""
+    """Return the categories of own nominal features in the training rows, by full name."""
     features = context.declared.features
     nominal = {name: feature for name, feature in features.items() if feature.type == "nominal"}
     categories: dict[str, set[str]] = {f"{context.party}.{name}": set() for name in nominal}
@@ -131,7 +131,7 @@ def _present(context: Context, rows: CommonRows, train: int) -> dict[str, list[s
 
 
 def _labels(rows: CommonRows, label: Label, train: int) -> tuple[np.ndarray, list[str | int]]:
-    """As `encode_label` of the whole column, of which no more than a block is in memory."""
+    """Encode labels as `encode_label` does for the whole column, with one block in memory."""
     classes: list[str | int] = []
     if label.task == "regression":
 
@@ -141,7 +141,7 @@ def _labels(rows: CommonRows, label: Label, train: int) -> tuple[np.ndarray, lis
         values = pl.Series()
         for number, (_, frame) in enumerate(rows.blocks([label.column])):
             each = frame.get_column(label.column)
-            # At once: the few that polars finds keep the room of all rows they were found in.
+            # Make values unique at once: the few results keep the memory of their whole block.
             values = (pl.concat([values, each]) if number else each).unique()
         codes, classes = encode_label(values, label, None)
         of_values = pl.Series(codes)
@@ -161,7 +161,7 @@ def _labels(rows: CommonRows, label: Label, train: int) -> tuple[np.ndarray, lis
 
 
 def _weights(context: Context, rows: CommonRows, count: int) -> np.ndarray | None:
-    """Weights of the first rows; None where all count alike."""
+    """Return the weights of the first rows; None if all rows have the same weight."""
     if (name := context.federation.training.weight_column) is None:
         return None
 
@@ -173,7 +173,7 @@ def _weights(context: Context, rows: CommonRows, count: int) -> np.ndarray | Non
 
 
 def _thresholds(context: Context) -> dict[str, list[float]]:
-    """Declared candidate thresholds of all features with an order, by full name."""
+    """Return the declared candidate thresholds of all ordered features, by full name."""
     domain = context.federation.domain.to_domain()
     thresholds: dict[str, list[float]] = {}
     for name, feature in context.declared.features.items():
@@ -193,15 +193,15 @@ def _thresholds(context: Context) -> dict[str, list[float]]:
 def own_columns(
     federation: Federation, rows: pl.DataFrame, categories: Mapping[str, list[str]]
 ) -> dict[str, np.ndarray]:
-    """The label holder's own features as the booster takes them.
+    """Return the label holder's own features as model inputs.
 
     Args:
-        federation: As declared.
-        rows: Of the label holder's raw table, shape (n, ...).
-        categories: Of its nominal features, by full name; others count as missing.
+        federation: The federation as declared.
+        rows: Rows of the label holder's raw table, shape (n, ...).
+        categories: Categories of its nominal features, by full name; others become missing.
 
     Returns:
-        By full name, float64, shape (n,).
+        Columns by full name, float64, shape (n,).
     """
     owner = federation.label_holder
     return {
@@ -213,12 +213,12 @@ def own_columns(
 
 
 def own_column(values: pl.Series, feature: Feature, categories: Sequence[str]) -> np.ndarray:
-    """One of the label holder's own features as the booster takes it, float64, shape (n,).
+    """Return one of the label holder's own features as a model input, float64, shape (n,).
 
     Args:
-        values: The column as its declaration takes it, shape (n,).
-        feature: The declaration.
-        categories: Of a nominal feature; others count as missing.
+        values: The column with its declaration applied, shape (n,).
+        feature: The feature's declaration.
+        categories: Categories of a nominal feature; others become missing.
     """
     if feature.type == "nominal":
         return category_codes(_text(values, feature), categories)
@@ -231,19 +231,20 @@ def model_columns(
     lacking: Mapping[str, np.ndarray] | None = None,
     encoded: bool = True,
 ) -> dict[str, np.ndarray]:
-    """A model's columns, made of raw ones as a run makes them, by full name, float64, shape (n,).
+    """Derive a model's columns from raw ones as a run does, by full name, float64, shape (n,).
 
     Args:
-        columns: The model's.
-        raw: The raw columns as their declarations take them, by source, shape (n,).
-        lacking: By party, which people it lacks, bool, shape (n,); their values are NaN.
-        encoded: Whether other parties' numbers are mapped onto the domain, as in training.
+        columns: The model's columns.
+        raw: Raw columns with their declarations applied, by source, shape (n,).
+        lacking: People missing from a party's table, by party, bool, shape (n,); their values
+            become NaN.
+        encoded: True to map other parties' numbers onto the domain, as in training.
 
     Raises:
-        ContractError: A value that is mapped onto the domain is missing or infinite.
+        ContractError: A value to map onto the domain is missing or infinite.
     """
     by_name: dict[str, np.ndarray] = {}
-    # Several columns may be made of one source.
+    # Several columns may have the same source.
     numbers: dict[str, np.ndarray] = {}
     for column in columns:
         values, source = raw[column.source], column.source
@@ -275,12 +276,12 @@ def _text(values: pl.Series, feature: Feature) -> pl.Series:
 
 
 def frame_of(table: pa.Table, facts: Mapping[str, Any], only: str = "") -> Frame:
-    """The booster's frame.
+    """Return the booster's frame.
 
     Args:
         table: A training or held-out frame.
-        facts: What `assemble` says of its columns.
-        only: Keep only the columns whose name begins so.
+        facts: Facts about its columns from `assemble`.
+        only: Prefix of the names of columns to keep.
     """
     names = tuple(name for name in facts["names"] if name.startswith(only))
     ranked = set(facts["ranked"])
@@ -299,7 +300,7 @@ def frame_of(table: pa.Table, facts: Mapping[str, Any], only: str = "") -> Frame
 
 
 def category_codes(text: pl.Series, categories: Sequence[str]) -> np.ndarray:
-    """Codes from 0; NaN for a missing or unknown category. Shape (n,), float64."""
+    """Return codes from 0, NaN for a missing or unknown category, float64, shape (n,)."""
     order: dict[str | None, float] = {category: float(i) for i, category in enumerate(categories)}
     if len(text) <= _FEW:
         return np.array([order.get(category, np.nan) for category in text.to_list()])
@@ -309,19 +310,19 @@ def category_codes(text: pl.Series, categories: Sequence[str]) -> np.ndarray:
 def encode_label(
     values: pl.Series, label: Label, train: int | None
 ) -> tuple[np.ndarray, list[str | int]]:
-    """Labels as the booster wants them.
+    """Encode labels for the booster.
 
     Args:
         values: The label column in the common order.
-        label: Its declaration.
-        train: How many of the rows are training rows, which must have two classes; None where
-            others have training rows, too.
+        label: The label's declaration.
+        train: Number of training rows, which come first and must have two classes; None if other
+            parties have training rows too.
 
     Returns:
         Numbers or class indices, shape (n,), float64; and the classes in order.
 
     Raises:
-        ContractError: Labels are missing, undeclared, of one class only, or no numbers.
+        ContractError: A label is missing, undeclared or not a number, or there is only one class.
     """
     name = label.column
     if values.null_count() or (values.dtype.is_float() and values.is_nan().any()):

@@ -1,4 +1,4 @@
-"""Arrow: every party's rows -> the common model, by masked sums (FederBoost, Protocols 3 to 5)."""
+"""Step: every party's rows -> the common model, by masked sums (FederBoost, Protocols 3 to 5)."""
 
 import logging
 import time
@@ -30,8 +30,8 @@ def boost(context: Context) -> Outcome:
     """Train together with all other parties, which run this stage at the same time.
 
     Raises:
-        ArtifactError: A party's message did not come in time, or is not the one that is due.
-        ContractError: This party's rows have changed since an earlier try of this run.
+        ArtifactError: A party's message did not arrive in time, or is not the expected one.
+        ContractError: This party's rows have changed since an earlier attempt of this run.
     """
     begin = time.process_time()
     federation = context.federation
@@ -39,7 +39,7 @@ def boost(context: Context) -> Outcome:
     columns, label = rows_of(context.home.table("rows"), federation)
     declared = federation.training.private
     if declared is not None and declared.metrics_epsilon is not None:
-        # Before anything is charged, not when the model is to be evaluated.
+        # Fail before anything is charged, not when the model is evaluated.
         noise.require("training.private.metrics_epsilon is declared")
     mailbox = context.open_mailbox()
     private = private_of(federation)
@@ -86,22 +86,22 @@ def boost(context: Context) -> Outcome:
 
 
 def rows_of(table: pa.Table, federation: Federation) -> tuple[list[np.ndarray], np.ndarray]:
-    """Columns as integers of their domains, and the label, as training takes them.
+    """Return columns as integers of their domains, and the label, for training.
 
     Args:
-        table: Of `encode_rows`.
-        federation: The plan's.
+        table: The table from `encode_rows`.
+        federation: The plan's federation.
     """
     columns = [integers(table, column.name) for column in shared_columns(federation)]
     return columns, np.asarray(table.column(LABEL).to_numpy())
 
 
 def model_text(ensemble: federboost.Ensemble, federation: Federation) -> str:
-    """A trained model in LightGBM's text format, for raw rows.
+    """Return a trained model for raw rows in LightGBM's text format.
 
     Args:
         ensemble: The model.
-        federation: The plan's.
+        federation: The plan's federation.
     """
     columns = [
         ColumnText(c.name, c.bounds, c.threshold, c.keeps) for c in shared_columns(federation)
@@ -110,9 +110,9 @@ def model_text(ensemble: federboost.Ensemble, federation: Federation) -> str:
 
 
 def patience_of(federation: Federation) -> float:
-    """How many seconds a party waits for another in a round: a quarter of an hour of twelve.
+    """Return seconds that a party waits for another in a round: 15 minutes of a 12-hour timeout.
 
     Args:
-        federation: The plan's.
+        federation: The plan's federation.
     """
     return 3600 * federation.schedule.timeout_hours / 48

@@ -1,4 +1,4 @@
-"""Drift, reported at home: of the label holder's table, and of people whom a release pins later."""
+"""Step: table or newly pinned people -> a drift report that stays at home."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,25 +15,24 @@ from opboost_ops.quality.drift import Profile
 from opboost_ops.quality.live import PROFILES, columns_of
 from opboost_ops.tables.spill.tables import rows_of_block
 
-#: Of new rows, the columns' counts in the bins of training.
+#: Counts of the columns of new rows in the bins of training.
 COUNTS = "column_counts"
 
-#: The profile of the people whom a feature holder's releases pinned first.
+#: Profile of the people whom a feature holder's releases pinned first.
 PINNED = f"{PROFILES}/pinned"
 
-#: Fewer new people are not compared.
+#: Minimum number of new people for a comparison.
 FEWEST = 100
 
-#: What the party is told, and only by its own workers.
+#: Notice to the party's own people, sent only by its own workers.
 NOTICE = "drift"
 
 
 def check_drift(context: Context) -> Outcome:
-    """Compare the table with the one on which the champion was trained.
+    """Compare the table with the champion's training table.
 
     A feature holder compares people who are about to be pinned with those whom its releases pinned
-    first: of others no value is read. Drift never stops a run. Its report is kept at home, and
-    nothing of it leaves.
+    first; it reads nobody else's values. Drift never stops a run. The report stays at home.
 
     Raises:
         ContractError: The table cannot be read as declared.
@@ -48,7 +47,7 @@ def check_drift(context: Context) -> Outcome:
     table = _table(context, list(features))
     lasting = {}
     if context.purpose == "train":
-        # Kept beyond the run: it is what later tables are compared with.
+        # Stored beyond the run, for comparison with later tables.
         profile = drift.profile(table, features, federation.domain.to_domain())
         lasting[f"{PROFILES}/{context.run}"] = profile.model_dump(mode="json")
     name = f"{PROFILES}/{context.model}"
@@ -103,7 +102,7 @@ def _compared(
 
 
 def _table(context: Context, features: list[str]) -> pl.DataFrame | drift.Frames:
-    """The table itself if it is no more than a block, else how to read it as often as need be."""
+    """Return the table if it fits into one block, otherwise a function that reads its blocks."""
     if context.home.json("table")["rows"] <= rows_of_block(len(features)):
         return pl.concat(blocks(context, features))
     return lambda columns: blocks(context, columns)

@@ -1,4 +1,4 @@
-"""Data-quality check of a materialised model, by what it says of the held-out rows."""
+"""Step: materialised model -> data-quality check of its predictions and thresholds."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,23 +17,23 @@ from opboost_ops.quality import suites
 from opboost_ops.tables.spill.arrays import slices
 from opboost_ops.tables.spill.tables import rows_of_block
 
-#: In the home: what the model predicts of the held-out rows, which `evaluate` reads.
+#: Document in the home with the model's predictions of the held-out rows, for `evaluate`.
 _PREDICTION = "checked_prediction"
 
 
 def check_model(context: Context) -> Outcome:
-    """Check the materialised model: its predictions and its thresholds."""
+    """Check the materialised model's held-out predictions and its thresholds."""
     facts = context.home.json("frame")
     text = materialised_model(context)
     prediction = _predicted(context, text, facts)
     splits = model_of(text).numeric_splits()
     beyond = context.federation.keeps_all
-    # Where in its own domain each threshold lies, as a share: domains differ from column to column.
+    # Positions of thresholds as shares of their domain, because domains differ between columns.
     thresholds = [
         (threshold - domain.lower) / (domain.upper - domain.lower)
         for name, domain in domains_of(context).items()
         for threshold in splits.get(name, [])
-        # Half a step beyond the domain: it parts missing values from all others.
+        # Half a step outside the domain, such a threshold separates missing from other values.
         if not (beyond and threshold in (domain.lower - 0.5, domain.upper + 0.5))
     ]
     suite = suites.model(facts["task"])
@@ -48,18 +48,18 @@ def check_model(context: Context) -> Outcome:
 
 
 def checked_prediction(context: Context, rows: int) -> np.ndarray:
-    """Predictions of the held-out rows by the checked model, as `trainer.predict` gives them.
+    """Return the checked model's predictions of the held-out rows, shaped as by `trainer.predict`.
 
     Args:
-        context: Of the party that holds the rows.
-        rows: How many they are.
+        context: Context of the party that has the rows.
+        rows: Number of held-out rows.
     """
     prediction = np.array(context.home.table(_PREDICTION).column("prediction").to_numpy())
     return prediction if len(prediction) == rows else prediction.reshape(rows, -1)
 
 
 def _predicted(context: Context, text: str, facts: Mapping[str, Any]) -> np.ndarray:
-    """A model's predictions of held-out rows, class after class, in memory or on disk."""
+    """Return a model's flattened predictions of held-out rows, in memory or on disk."""
     table, scratch = context.home.table("holdout_frame"), context.home.scratch
     predictions = np.zeros(0)
     for rows in slices(table.num_rows, rows_of_block(len(facts["names"]))):
@@ -74,6 +74,6 @@ def _predicted(context: Context, text: str, facts: Mapping[str, Any]) -> np.ndar
 
 
 def _cells(values: np.ndarray, rows: slice) -> pl.Series:
-    """Some of a column's values, and gaps where it has no more."""
+    """Return a slice of a column's values, padded with nulls beyond its end."""
     here = pl.Series(values[rows])
     return here.extend_constant(None, rows.stop - rows.start - len(here))

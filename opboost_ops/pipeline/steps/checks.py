@@ -1,4 +1,4 @@
-"""Data-quality checks between the stages: their reports stay at home, and a failed one fails."""
+"""Data-quality checks between stages: reports stay at home, and a failed check fails its stage."""
 
 import json
 import time
@@ -27,13 +27,13 @@ from opboost_ops.reports.display.html import document_html
 from opboost_ops.tables.raw_values import has_undeclared_classes, require_plausible
 from opboost_ops.tables.spill.tables import Blocks
 
-#: Where the verdict on the raw table stays, without which no later stage of the party runs.
+#: Document with the verdict on the raw table; without it no later stage of the party runs.
 CHECKED = "checked_table"
 
 
 def check_table(context: Context) -> Outcome:
-    """Check the raw table, and remember which one it was; a source is read now, and never again."""
-    # What an earlier attempt found does not hold for a table that is read anew.
+    """Check the raw table and record its fingerprint; a source is read here and never again."""
+    # The table is read anew: verdicts of an earlier attempt do not apply.
     (context.home.folder / f"{CHECKED}.json").unlink(missing_ok=True)
     if "desensitize" in context.stages:
         own_copy.take(context)
@@ -66,14 +66,14 @@ def _check_unpinned(context: Context) -> Outcome:
 
 
 def raw_report(context: PartyContext, folder: Path) -> Report:
-    """The report of `check_table`, for callers that only ask.
+    """Return the report of `check_table` outside a run.
 
     Args:
-        context: The party's.
-        folder: Of the party's ``site.yaml``.
+        context: The party's context.
+        folder: Folder of the party's ``site.yaml``.
 
     Raises:
-        OpBoostError: The table cannot be read as declared, or ``expectations.yaml`` is faulty.
+        OpBoostError: The table cannot be read as declared, or ``expectations.yaml`` is invalid.
     """
     suite = tightened(_raw_suite(context), folder, "raw_table")
     return run_suite(suite, _RawTable(context))
@@ -95,12 +95,12 @@ def _look_at_label(context: Context) -> None:
         kinds = raw_table.schema(context, raw_table.files(context), [label.column], "is the label")
         warn_undeclared(context, kinds.get(label.column))
         if label.column in kinds and has_undeclared_classes(label):
-            # Before a release of anybody's is charged.
+            # Before any release is charged.
             require_plausible(whole_table(context, [label.column]).get_column(label.column), label)
 
 
 class _RawTable:
-    """The party's table block by block, which counts its rows."""
+    """Reads the party's table block by block, and counts its rows."""
 
     def __init__(self, context: PartyContext) -> None:
         self._context = context
@@ -111,14 +111,15 @@ class _RawTable:
         for block in blocks(self._context, columns):
             rows += block.height
             yield block
-            del block  # Before the next one is read.
+            del block  # Free memory before the next one is read.
         self.rows = rows
 
 
 def check_release(context: Context) -> Outcome:
-    """Check the preprocessed values, and what is about to be published: ranks, or values.
+    """Check the preprocessed values, and the ranks or values about to be published.
 
-    It judges the whole table, which nobody else chooses: what it says follows from no question.
+    It checks the whole table, whose rows no other party selects, so that the verdict depends on no
+    query.
     """
     preprocessed = context.home.table("preprocessed").drop_columns([own_copy.ROW])
     columns = context.columns()
@@ -126,7 +127,7 @@ def check_release(context: Context) -> Outcome:
     released = {column.name: column.domain for column in columns}
     if "rank" in context.stages:
         ranks = context.home.table("ranks")
-        # Ranks for DPBoost are those of all values, present or not.
+        # Ranks for DPBoost number all values of the domain, present or not.
         dense = context.federation.training.trainer != "dpboost"
         leaves = (suites.release(released, ranks.num_rows, dense), ranks)
     else:
@@ -154,7 +155,7 @@ def check_frame(context: Context) -> Outcome:
 
 
 def check_scores(context: Context) -> Outcome:
-    """Check the scores of new rows before anybody uses them."""
+    """Check the scores of new rows before they are used."""
     files = context.registry.files(context.scored_version)
     facts = json.loads(files["columns.json"])
     scores = context.home.table("scores")
@@ -169,10 +170,10 @@ def check_scores(context: Context) -> Outcome:
 
 
 def domains_of(context: Context) -> dict[str, Domain]:
-    """Domains of all columns of feature holders, by full name.
+    """Return the domains of all feature holders' columns, by full name.
 
     Args:
-        context: The label holder's.
+        context: The label holder's context.
     """
     return {
         f"{party}.{column.name}": column.domain
@@ -182,10 +183,10 @@ def domains_of(context: Context) -> dict[str, Domain]:
 
 
 def bounds_of(context: Context) -> dict[str, tuple[int, int]]:
-    """Their ends, by full name.
+    """Return the bounds of `domains_of`, by full name.
 
     Args:
-        context: The label holder's.
+        context: The label holder's context.
     """
     return {name: (domain.lower, domain.upper) for name, domain in domains_of(context).items()}
 
@@ -195,11 +196,11 @@ def check(
     boundaries: Mapping[str, tuple[suites.Suite, pa.Table | Blocks]],
     marks: str,
 ) -> Outcome:
-    """Run suites, keep their reports at home, and fail if one of them fails.
+    """Run suites, store their reports at home, and fail if one of them fails.
 
     Args:
-        context: The party's.
-        boundaries: Suite and table, or how to read it block by block, by boundary.
+        context: The party's context.
+        boundaries: Suite, and table or function to read it block by block, by boundary.
         marks: Name of the document with the verdicts that `Context.require_passed` reads.
     """
     folder = site_file(context.party).parent
@@ -234,11 +235,11 @@ def check(
 
 
 def report_files(boundary: str, report: Report) -> dict[str, bytes]:
-    """A report's files in the home: Great Expectations' result, and a page.
+    """Return a report's files for the home: Great Expectations' result, and a page.
 
     Args:
-        boundary: Their name.
-        report: What was found.
+        boundary: Base name of the files.
+        report: The report.
     """
     title = f"Data quality: {boundary}"
     page = document_html(title, "No value of the table is shown.", report_blocks(report))

@@ -1,4 +1,4 @@
-"""Arrow: domain integers -> randomised responses, drawn once for each person and kept."""
+"""Step: domain integers -> randomised responses, drawn once per person and pinned."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ from opboost_ops.pipeline.steps.preprocess import PREPROCESSED
 from opboost_ops.privacy.consent.compliance import require_consent
 from opboost_ops.tables.spill.arrays import Scratch
 
-#: Names of the table of responses, of that of pinned integers, and of the run's releases.
+#: Names of the table of responses, the table of pinned integers, and the run's releases.
 RANDOMISED, PINNED, RECORDED = "randomised", "pinned", "recorded"
 
 
 def desensitize(context: Context) -> Outcome:
-    """Take the run's responses: charged and pinned in one transaction, before anything leaves.
+    """Take the run's responses: charged and pinned in one transaction, before anything is sent.
 
     Raises:
         BudgetError: A budget would be exceeded, pins are lost, or a release of the run has ended;
@@ -43,11 +43,11 @@ def desensitize(context: Context) -> Outcome:
 
 
 def as_table(columns: dict[str, np.ndarray], scratch: Scratch | None = None) -> pa.Table:
-    """Columns in the smallest types that hold them.
+    """Return columns in the smallest integer types that hold them.
 
     Args:
         columns: Integers, shape (n,) each, by name.
-        scratch: Where they are, if they are more than it holds.
+        scratch: Holds the columns on disk if they are too large for memory.
     """
     arrays: dict[str, Any] = {n: smallest_integers(v, scratch) for n, v in columns.items()}
     return pa.table(arrays)

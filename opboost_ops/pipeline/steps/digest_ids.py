@@ -1,4 +1,4 @@
-"""Arrow: IDs -> digests, which stay home; where all must have a person, masked shares."""
+"""Step: IDs -> digests, which stay at home; with several feature holders, masked shares."""
 
 import pyarrow as pa
 
@@ -16,11 +16,11 @@ from opboost_ops.pipeline.stage import Context, Outcome
 
 
 def digest_ids(context: Context) -> Outcome:
-    """Digest the IDs of the party's table: no order of the table leaves.
+    """Digest the IDs of the party's table; the table's order is not disclosed.
 
-    The label holder keeps digests under its own key, from which common order and held-out rows
-    follow. Where there are several feature holders, each publishes its shares, so that a row opens
-    only where all of them have the person.
+    The label holder stores digests under its own key, which determine the common order and the
+    held-out rows. With several feature holders, each publishes shares, so that a row opens only if
+    all of them have the person.
 
     Raises:
         ContractError: The table is not the one that was checked, or has too few rows.

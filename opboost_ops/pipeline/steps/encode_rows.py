@@ -1,4 +1,4 @@
-"""Arrow: a party's raw table -> integers of the declared domain, and held-out rows as they are."""
+"""Step: a party's raw table -> integers of the declared domain, and raw held-out rows."""
 
 from typing import Any
 
@@ -15,19 +15,19 @@ from opboost_ops.pipeline.inputs.raw_blocks import blocks
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.assemble import LABEL, encode_label
 
-#: Its tables: rows to train on, as integers of their domains, and held-out ones as they are.
+#: Tables of training rows as integers of their domains, and of raw held-out rows.
 _ROWS, _HELD_OUT = "rows", "holdout_frame"
 
-#: What later stages know of the columns of both.
+#: Document with facts about the columns of both tables.
 _FRAME = "frame"
 
 
 def encode_rows(context: Context) -> Outcome:
-    """Encode this party's own rows for horizontal learning, block by block; nothing leaves.
+    """Encode this party's own rows for horizontal learning, block by block; nothing is sent.
 
     Raises:
-        ContractError: The table was rewritten, a value is missing where none may be, or no row is
-            left to train on or to hold out.
+        ContractError: The table was rewritten, a value is missing where none may be, or there are
+            no training rows or no held-out rows.
     """
     raw_table.require_unchanged(context)
     label = context.federation.label
@@ -59,7 +59,7 @@ def encode_rows(context: Context) -> Outcome:
 def _encoded(
     context: Context, rows: list[pa.Table], holdout: list[pa.Table], facts: dict[str, Any]
 ) -> Outcome:
-    # Each part has the smallest types that hold it.
+    # Each block has the smallest types that hold it.
     training = pa.table(
         {
             name: smallest_integers(
@@ -70,13 +70,13 @@ def _encoded(
         | {LABEL: np.concatenate([part.column(LABEL).to_numpy() for part in rows])}
     )
     held_out = pa.concat_tables(holdout).combine_chunks()
-    # Of one file neither is a fault; and how many rows it has is nobody's but the party's.
+    # An empty side is no fault of a single file, and its row counts are private.
     if not (training.num_rows and held_out.num_rows):
         raise ContractError(
             f"{context.party} has no row to train on, or none to hold out.",
             "Take part with more rows, or declare another holdout.",
         )
-    # With a guarantee, how many rows there are is told with noise, by the sums.
+    # In private training the sums disclose the number of rows with noise.
     exact = context.federation.training.private is None
     return Outcome(
         tables={_ROWS: training, _HELD_OUT: held_out},
@@ -89,11 +89,11 @@ def _encoded(
 
 
 def raw_matrix(context: Context, frame: pl.DataFrame) -> dict[str, np.ndarray]:
-    """Rows as the model of horizontal learning sees them, float64 columns by name.
+    """Return rows as inputs of the horizontal model, float64 columns by name.
 
     Args:
-        context: The party's.
-        frame: Raw columns, each a feature.
+        context: The party's context.
+        frame: Raw columns by feature.
 
     Raises:
         ContractError: A value is missing where none may be.

@@ -1,4 +1,4 @@
-"""Arrow: model and held-out rows -> metrics, each naming its mode."""
+"""Step: model and held-out rows -> metrics by scoring mode."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -23,8 +23,8 @@ from opboost_ops.pipeline.steps.materialise import materialised_model
 def evaluate(context: Context) -> Outcome:
     """Evaluate in every declared mode, beside a model of the label holder's columns alone.
 
-    Mode ``desensitised`` is always among them: its rows were sealed with the training rows.
-    Metrics follow from the common people, and are redacted.
+    Mode ``desensitised`` is always included: its rows were sealed with the training rows. Metrics
+    depend on the common people, and are redacted.
     """
     facts = context.home.json("frame")
     holdout = context.home.table("holdout_frame")
@@ -36,7 +36,7 @@ def evaluate(context: Context) -> Outcome:
         name for text_of in {model, text or model} for name in model_of(text_of).numeric_splits()
     }
     frame = cache(lambda mode: _frame(context, mode, facts, holdout, used))
-    # Rows in mode `desensitised` are those of the check.
+    # `check_model` has already predicted the rows in mode `desensitised`.
     predictions: dict[ScoringMode, np.ndarray] = {
         mode: checked_prediction(context, len(truth))
         if mode == "desensitised"
@@ -45,7 +45,7 @@ def evaluate(context: Context) -> Outcome:
     }
     reference = None
     if text is not None:
-        # Of unchanged tables it is the same model.
+        # With unchanged tables the reference is the same model.
         same = text == model
         reference = predictions[scoring.mode] if same else predict(text, frame(scoring.mode))
     return judge(

@@ -1,4 +1,4 @@
-"""Arrow: the common model and a party's own held-out rows -> metrics, which stay its own."""
+"""Step: the common model and a party's own held-out rows -> metrics, which stay at the party."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from opboost_ops.pipeline.steps.materialise import materialised_model
 
 
 def evaluate_own(context: Context) -> Outcome:
-    """Evaluate the common model beside one of this party's rows alone, and the champion."""
+    """Evaluate the common model beside the reference and a model of this party's rows alone."""
     facts = context.home.json("frame")
     holdout = context.home.table("holdout_frame")
     matrix = frame_of(holdout, facts).matrix

@@ -1,4 +1,4 @@
-"""Arrow: partial model and split values -> a model on domain values, and held-out rows for it."""
+"""Step: partial model and split values -> a model on domain values, and held-out rows for it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -18,10 +18,10 @@ from opboost_ops.tables.spill.arrays import slices
 
 
 def materialise(context: Context) -> Outcome:
-    """Replace every rank threshold by the value that its feature's holder gave.
+    """Replace every rank threshold by the value that the feature's holder returned.
 
     Raises:
-        ArtifactError: An answer lacks a split, or its values do not rise with the ranks.
+        ArtifactError: An answer lacks a split, or its values do not increase with the ranks.
     """
     bounds = {
         f"{party}.{column.name}": (column.domain.lower, column.domain.upper)
@@ -62,10 +62,10 @@ def _dict(content: Any) -> dict[str, Any]:
 def _values(
     name: str, ranks: Sequence[int], by_rank: Mapping[str, Any], lower: int, upper: int
 ) -> dict[int, float]:
-    """The values of a column at the ranks that were asked for.
+    """Return a column's values at the requested ranks.
 
     Raises:
-        ArtifactError: One is missing, or they do not rise within the domain.
+        ArtifactError: A value is missing, or values do not increase within the domain.
     """
     answers = [by_rank.get(str(rank)) for rank in ranks]
     numbers = [float(n) for n in answers if isinstance(n, int | float) and lower <= n <= upper]
@@ -85,10 +85,10 @@ def _cells(
     thresholds: Sequence[float],
     ranks: Any,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Thresholds on a column, rising, and how many ranks are at most as large as each.
+    """Return a column's thresholds, ascending, with the number of ranks at most as large as each.
 
     Raises:
-        ArtifactError: They do not rise together.
+        ArtifactError: The numbers of ranks do not increase with the thresholds.
     """
     both: dict[float, Any] = dict(zip(comparisons, sorted(by_rank), strict=True))
     if not isinstance(ranks, list) or len(ranks) != len(thresholds):
@@ -107,7 +107,7 @@ def _cells(
 def _in_values(
     context: Context, cells: Mapping[str, tuple[np.ndarray, np.ndarray]], lower: Mapping[str, int]
 ) -> Iterator[pa.Table]:
-    """Held-out rows, each rank replaced by a value on the same side of every threshold."""
+    """Yield held-out rows with each rank replaced by a value on the same side of all thresholds."""
     table = context.home.table(HOLDOUT_RANKS)
     for rows in slices(max(table.num_rows, 1)):
         some = table.slice(rows.start, rows.stop - rows.start)
@@ -117,7 +117,7 @@ def _in_values(
             values = np.full(some.num_rows, float(least))
             there = some.column(name).is_valid().to_numpy()
             if len(thresholds):
-                # A value is at most a threshold where its rank is at most the threshold's.
+                # A value is at most a threshold if its rank is at most the threshold's rank.
                 mine = some.column(name).fill_null(0).to_numpy()
                 places = np.searchsorted(ranks, mine, side="left")
                 values = splits.stand_ins(places, thresholds)
@@ -126,10 +126,10 @@ def _in_values(
 
 
 def model_file(context: Context) -> str:
-    """Name of the model's file, as its booster calls it."""
+    """Return the name of the model's file, as the booster names it."""
     return format_of(context.federation.training.trainer).file
 
 
 def materialised_model(context: Context) -> str:
-    """The model on domain values that this run has made."""
+    """Return the model on domain values that this run has made."""
     return context.home.read(model_file(context)).decode()

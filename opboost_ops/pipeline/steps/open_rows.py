@@ -1,4 +1,4 @@
-"""Arrow: answers and sealed tables -> rows of the common people, in the common order."""
+"""Step: answers and sealed tables -> rows of the common people, in the common order."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -24,31 +24,31 @@ from opboost_ops.pipeline.steps.psi_query import queried
 from opboost_ops.tables.spill.arrays import Scratch, slices
 from opboost_ops.tables.spill.parts import gather, scatter
 
-#: Who is in a feature holder's table, bool, shape (n + 1,), and their packed rows; the canary last.
+#: Membership in a feature holder's table, bool, shape (n + 1,), and packed rows; the canary last.
 Opened = tuple[np.ndarray, np.ndarray]
 
-#: Folder of what a label holder keeps beyond its runs: rows of the last releases, by purpose.
+#: Folder of the label holder with row counts of the last releases, by purpose.
 _RELEASED = "released_rows"
 
 
 def open_rows(context: Context) -> Outcome:
-    """Open the rows of people whom all parties have, and choose those that are held out.
+    """Open the rows of people whom all parties have, and select the held-out ones.
 
-    With ``overlap: left`` all rows of the label holder are there, and values of a feature holder
-    that lacks the person are missing.
+    With ``overlap: left`` all rows of the label holder are included, and values of feature holders
+    that lack the person are missing.
 
-    The common order is that of the label holder's own digests. `holdout` says which rows are held
-    out; new rows are all held out.
+    The common order is that of the label holder's own digests. `holdout` determines the held-out
+    rows; new rows are all held out.
 
-    What is in a single row never stops the run, nor who is in a table: ranks outside of what is
-    declared are clipped, and a person who does not open at all feature holders is left out. How
-    many these are stays at home.
+    Neither the content of a single row nor the members of a table can stop the run: ranks outside
+    the declared range are clipped, and a person whose row does not open at all feature holders is
+    left out. Their number stays at home.
 
     Raises:
-        ContractError: Keys or versions of the parties differ, or too few people are common to all.
-        ApprovalError: A release has under half as many rows as the last one, and nobody has
+        ContractError: Keys or versions of the parties differ, or there are too few common people.
+        ApprovalError: A release has less than half as many rows as the last one, and nobody has
             approved it.
-        Rejected: An answer or a table is not what it must be.
+        Rejected: An answer or a table is malformed.
     """
     tables = rows_of(context)
     released = {
@@ -89,7 +89,7 @@ def _in_common_order(
     opened: Mapping[str, Opened],
     positions: np.ndarray,
 ) -> dict[str, pa.Table]:
-    """The common rows' places in the own table, and what opened of them at each feature holder."""
+    """Return the common rows' positions in the own table, and each feature holder's opened rows."""
     scratch, left = context.home.scratch, context.federation.keeps_all
     contents = {"alignment": pa.table({"position": smallest_integers(positions, scratch)})}
     for holder, (present, packed) in opened.items():
@@ -108,9 +108,9 @@ def _in_common_order(
 
 
 def _require_as_large(context: Context, released: Mapping[str, int]) -> None:
-    """Ask the party's people about releases of under half as many rows as the last ones.
+    """Request approval for releases with less than half as many rows as the last ones.
 
-    How many rows there are is the feature holder's choice, so a refusal tells nothing of others.
+    The feature holder chooses the number of rows, so a refusal discloses nothing about others.
     """
     name = f"{_RELEASED}/{context.purpose}"
     before = context.lasting.json(name) if context.lasting.has(name) else {}
@@ -124,10 +124,10 @@ def _require_as_large(context: Context, released: Mapping[str, int]) -> None:
 
 
 def rows_of(context: Context) -> dict[str, Rows]:
-    """Kind and form of the rows that each feature holder seals for the run's frame.
+    """Return the kind and format of the rows that each feature holder seals for the run.
 
     Args:
-        context: The label holder's.
+        context: The label holder's context.
     """
     by_holder = {}
     for holder in context.federation.feature_holders:
@@ -141,11 +141,11 @@ def rows_of(context: Context) -> dict[str, Rows]:
 
 
 def routed_rows(context: Context, holder: str) -> Rows:
-    """Kind and form of a feature holder's cells between the thresholds that were asked for.
+    """Return the kind and format of a feature holder's answers to the requested thresholds.
 
     Args:
-        context: The label holder's.
-        holder: Whose.
+        context: The label holder's context.
+        holder: Name of the feature holder.
     """
     thresholds = context.receive("route_request", holder).document["thresholds"]
     columns = [column for column in context.columns(holder) if column.name in thresholds]
@@ -157,7 +157,7 @@ def _null_where_absent(there: np.ndarray, values: pa.Array) -> pa.Array:
 
 
 def _common(context: Context, opened: dict[str, Opened]) -> np.ndarray:
-    """Whose rows opened, bool, shape (n,), by rows of the own table: at all, or at any."""
+    """Return which own rows opened at all feature holders, or with ``overlap: left`` at any."""
     every = list(opened.values())
     left = context.federation.keeps_all
     both, rows = np.logical_or if left else np.logical_and, len(every[0][0]) - 1
@@ -166,7 +166,7 @@ def _common(context: Context, opened: dict[str, Opened]) -> np.ndarray:
 
 
 def _in_digest_order(context: Context, common: np.ndarray) -> np.ndarray:
-    """The common rows in the order of the own digests, which no other party can make."""
+    """Return the common rows in the order of the own digests, which no other party can compute."""
     scratch, listed = context.home.scratch, narrow_integers(context.home.table(ORDER), "row")
     wanted = gather(scratch, common, listed)
     count = _count(wanted)
@@ -177,7 +177,7 @@ def _in_digest_order(context: Context, common: np.ndarray) -> np.ndarray:
 def _training_first(
     scratch: Scratch, rows: np.ndarray, held_out: np.ndarray, train: int
 ) -> np.ndarray:
-    """The common order: training rows first, each side by the label holder's digests."""
+    """Return the common order: training rows first, each side ordered by digest."""
     order = scratch.zeros(len(rows), rows.dtype)
     ends = {False: 0, True: train}
     for some in slices(len(rows)):
@@ -189,7 +189,7 @@ def _training_first(
 
 
 def _held_out(context: Context, rows: np.ndarray) -> np.ndarray:
-    """Which of the common rows, in the order of the digests, are held out, bool, shape (c,)."""
+    """Return which of the common rows, in digest order, are held out, bool, shape (c,)."""
     scratch = context.home.scratch
     if context.purpose == "score":
         ones = (np.ones(some.stop - some.start, bool) for some in slices(len(rows)))
@@ -198,18 +198,18 @@ def _held_out(context: Context, rows: np.ndarray) -> np.ndarray:
 
 
 def open_tables(context: Context, tables: Mapping[str, Rows]) -> dict[str, Opened]:
-    """Open what feature holders have sealed, for the rows of the own table.
+    """Open the rows that feature holders have sealed, for the rows of the own table.
 
     Args:
-        context: The label holder's.
-        tables: Kind and form of each holder's rows.
+        context: The label holder's context.
+        tables: Kind and format of each holder's rows.
 
     Returns:
-        By holder; with zero sharings a row opens only where all of them have the person.
+        Opened rows by holder; with shares a row opens only if all holders have the person.
 
     Raises:
         SetupError: Keys or versions of the parties differ.
-        Rejected: An answer or a table is not what it must be.
+        Rejected: An answer or a table is malformed.
     """
     session = session_of(context)
     holders = context.federation.feature_holders
@@ -271,7 +271,7 @@ def _people(
 
 
 def _points(context: Context, session: Session, holder: str) -> np.ndarray:
-    """Points under a holder's exponent of all rows, uint8, shape (n + 1, 32): known or answered."""
+    """Return points of all rows under a holder's exponent, cached or new, uint8, (n + 1, 32)."""
     cache, count, scratch = session.cache(holder), session.rows + 1, context.home.scratch
     cached, points = cache.find((messages for messages, _ in session.everybody()), count)
     rows = narrow_integers(context.home.table(queried(holder)), "row")
@@ -283,7 +283,7 @@ def _points(context: Context, session: Session, holder: str) -> np.ndarray:
             f"Points of {holder} that the run knew at its start are missing.",
             "Trigger a new run: it queries those people again.",
         )
-    # The canary is in every query: its answer shows whether the key is still the same.
+    # The canary is in every query: its answer shows whether the holder's key has changed.
     wanted = new.copy()
     wanted[-1] = True
     pieces = _unblinded(context, session, rows, wanted, holder)
@@ -304,7 +304,7 @@ def _points(context: Context, session: Session, holder: str) -> np.ndarray:
 def _unblinded(
     context: Context, session: Session, rows: np.ndarray, wanted: np.ndarray, holder: str
 ) -> Iterator[tuple[np.ndarray, Mapping[str, np.ndarray]]]:
-    """Rows that are wanted, and their unblinded points, in the order of the query."""
+    """Yield requested rows with their unblinded points, in the order of the query."""
     answer = context.receive("psi_answer", holder)
     sizes: list[int] = context.home.json(queried(holder))["parts"]
     places = rows[wanted[rows]]
@@ -321,11 +321,11 @@ def _unblinded(
                 here = rows[begin + some.start : begin + some.stop]
                 yield points[some][wanted[here]]
             begin += size
-            del points  # Before the next part is read.
+            del points  # Free memory before the next part is read.
 
     end, failed = 0, False
     try:
-        # Everybody else waits for this.
+        # All other parties wait for this.
         engine = session.engine.spread(len(places))
         for points in oprf.unblind(engine, session.exponent, pieces(), len(places), holder):
             begin, end = end, end + len(points)
@@ -337,20 +337,20 @@ def _unblinded(
 
 
 def opened_table(holder: str) -> str:
-    """Name of the table of a feature holder's rows of the common people, in the common order.
+    """Return the name of the table of a feature holder's opened rows, in the common order.
 
     Args:
-        holder: Its name.
+        holder: Name of the feature holder.
     """
     return f"opened-{holder}"
 
 
 def members_table(holder: str) -> str:
-    """Name of the table that says which rows of the common order a feature holder has.
+    """Return the name of the table of a feature holder's members, in the common order.
 
-    It is there with ``overlap: left``.
+    It exists with ``overlap: left``.
 
     Args:
-        holder: Its name.
+        holder: Name of the feature holder.
     """
     return f"members-{holder}"

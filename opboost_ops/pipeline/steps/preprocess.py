@@ -1,4 +1,4 @@
-"""Arrow: the copied values of people without a pin -> integers of the declared domain."""
+"""Step: copied values of people without a pin -> integers of the declared domain."""
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +18,9 @@ def preprocess(context: Context) -> Outcome:
     """Map the values of people who are about to be pinned onto the domain.
 
     Raises:
-        ContractError: A value is missing where no rule for missing values is declared.
+        ContractError: A value is missing and no rule for missing values is declared.
     """
-    # How many people are new stays home.
+    # The summary has the table's row count: the number of new people is private.
     rows = context.home.json("table")["rows"]
     features = len(context.declared.features)
     return Outcome(
@@ -29,7 +29,7 @@ def preprocess(context: Context) -> Outcome:
 
 
 def _encoded(context: Context) -> pa.Table:
-    """Domain integers by source, and the row of the table of each; a block is in memory raw."""
+    """Return domain integers by source and each row's number; at most one raw block in memory."""
     scratch, rows = context.home.scratch, own_copy.unpinned_rows(context)
     domains = {
         source: domain
@@ -47,7 +47,7 @@ def _encoded(context: Context) -> pa.Table:
         for name, column in whole.items():
             column[here] = narrow_integers(table, name)
         begin = here.stop
-        del block, table  # Before the next one is read.
+        del block, table  # Free memory before the next one is read.
         release_memory()
     columns = {
         own_copy.ROW: smallest_integers(places),

@@ -1,4 +1,4 @@
-"""Arrow: blinded points -> the same points under the feature holder's exponent."""
+"""Step: blinded points -> the same points under the feature holder's exponent."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -22,13 +22,12 @@ from opboost_ops.tables.spill.arrays import slices
 
 
 def psi_answer(context: Context) -> Outcome:
-    """Answer the label holder's query, in its order, once policy and ledger were asked.
+    """Answer the label holder's query in its order, after checks against policy and ledger.
 
     Raises:
-        PolicyError: It asks about more people than the policy allows, in this run, in its epoch, or
-            in all.
-        Rejected: A point of it is none.
-        ContractError: By this party's clock it is not the plan's epoch; or the disk has no room.
+        PolicyError: It queries more people than the policy allows per run, month or in total.
+        Rejected: It contains an invalid point.
+        ContractError: By this party's clock it is not the plan's month, or the disk is full.
     """
     federation, receiver = context.federation, context.federation.label_holder
     session = session_of(context)
@@ -36,7 +35,7 @@ def psi_answer(context: Context) -> Outcome:
     count = query.manifest.rows
     require_consent(context.policy, federation, context.party)
     count_words = _counted(context, query)
-    # What is sent, and the blocks that are kept for a retry.
+    # Space for the answer, and for the blocks that are stored for a retry.
     require_room(context.home.folder, context.party, 2 * POINT * (count + 1))
     sent, failed = Sent(context.home.scratch, POINT, query.parts), False
     numbers: deque[int] = deque()
@@ -47,7 +46,7 @@ def psi_answer(context: Context) -> Outcome:
             for some in slices(len(points), BLOCK):
                 numbers.append(number)
                 yield points[some]
-            del points  # Before the next part is read.
+            del points  # Free memory before the next part is read.
 
     try:
         for points in oprf.evaluate(session.engine, session.exponent, pieces(), count + 1):
@@ -69,7 +68,7 @@ def psi_answer(context: Context) -> Outcome:
 
 
 def _counted(context: Context, query: Artifact) -> str:
-    """Count the query, refuse it past the policy's caps; the counts as the ledger states them."""
+    """Count the query, refuse it beyond the policy's caps; return the counts for the ledger."""
     federation, receiver = context.federation, context.federation.label_holder
     month = context.acceptance.plan.epoch
     assert month is not None
@@ -81,7 +80,7 @@ def _counted(context: Context, query: Artifact) -> str:
 
     with open_state(context.site) as state:
         question = Query(federation.name, receiver, month, query.digest, context.run)
-        # Before a point of it is read.
+        # Before any of its points is read.
         require(state.query_counts.at_least(question, query.manifest.rows))
         counted = state.query_counts.count(
             question,

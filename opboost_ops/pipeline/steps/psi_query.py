@@ -1,4 +1,4 @@
-"""Arrow: the label holder's IDs -> blinded points of people whose points it does not know yet."""
+"""Step: the label holder's IDs -> blinded points of people whose points it does not know yet."""
 
 import numpy as np
 import pyarrow as pa
@@ -12,35 +12,34 @@ from opboost_ops.pipeline.matching import Session, session_of
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.tables.spill.arrays import release_memory
 
-#: Name of the table that says which row each point of a query is of; a query each.
+#: Prefix of the tables with the row number of each point of a query.
 QUERIED = "psi_query"
 
 
 def queried(holder: str) -> str:
-    """Name of what is kept of the query to a feature holder.
+    """Return the name of what is stored about the query to a feature holder.
 
     Args:
-        holder: Its name.
+        holder: Name of the feature holder.
     """
     return f"{QUERIED}-{holder}"
 
 
 def psi_query(context: Context) -> Outcome:
-    """Ask each feature holder about people who are new this month, in an order that tells nothing.
+    """Query each feature holder about people who are new this month, in a shuffled order.
 
-    The message that every party adds is in every query: its answer shows whether the feature
-    holder's key is still the one of the points that are known.
+    Every query contains the canary message that all parties add: its answer shows whether the
+    feature holder's key is still the one of the cached points.
 
     Raises:
-        ContractError: The table was rewritten, or an ID is missing, is there twice, or could be
-            written otherwise.
+        ContractError: The table was rewritten, or an ID is missing, repeated or has several forms.
     """
     session = session_of(context)
     tables, documents, drafts = {}, {}, []
     by_rows: dict[bytes, tuple[Sent, np.ndarray]] = {}
     for holder in context.federation.feature_holders:
         wanted = _wanted(context, session, holder)
-        # What is new to one is mostly new to all: then the points are the same.
+        # People new to one feature holder are mostly new to all, so reuse the points.
         name = wanted.tobytes()
         if name not in by_rows:
             by_rows[name] = _asked(context, session, wanted)
@@ -63,9 +62,9 @@ def psi_query(context: Context) -> Outcome:
 
 
 def _wanted(context: Context, session: Session, holder: str) -> np.ndarray:
-    """Which rows are queried, bool; a retry queries those of the first attempt.
+    """Return which rows to query, bool; a retry queries those of the first attempt.
 
-    The canary, the last, is no row, and is added to every query.
+    The canary, the last entry, is no row: it is added to every query.
     """
     wanted = np.zeros(session.rows + 1, dtype=bool)
     if context.home.has(queried(holder)):
@@ -78,7 +77,7 @@ def _wanted(context: Context, session: Session, holder: str) -> np.ndarray:
 
 
 def _asked(context: Context, session: Session, wanted: np.ndarray) -> tuple[Sent, np.ndarray]:
-    """Blinded points of some rows, and the row of each; the canary's is the table's row count."""
+    """Return blinded points, and the row of each; the canary's row is the table's row count."""
     scratch, places = context.home.scratch, np.flatnonzero(wanted)
     count = len(places) + 1
     sent = Sent(scratch, POINT, part_count(count))

@@ -1,4 +1,4 @@
-"""Arrow: randomised values -> ranks; the table rank -> value stays home."""
+"""Step: randomised values -> ranks; the table from rank to value stays at home."""
 
 from collections.abc import Sequence
 
@@ -12,10 +12,10 @@ from opboost_ops.tables.spill.arrays import Scratch, slices
 
 
 def rank(context: Context) -> Outcome:
-    """Replace each row's value by its dense rank in the table, 1 for the least; ties share one.
+    """Replace each value by its dense rank in the table, from 1; equal values share a rank.
 
-    For DPBoost ranks are the domain's own codes, 1 for its lower bound, whether a value is present
-    or not: one new value would renumber dense ranks, and so move others' rows.
+    For DPBoost ranks number all values of the domain from 1, present or not: a single new value
+    would renumber dense ranks, and so change other people's rows.
     """
     table = context.home.table("randomised")
     private = context.federation.training.trainer == "dpboost"
@@ -33,13 +33,13 @@ def ranks_of(
     private: bool,
     scratch: Scratch | None = None,
 ) -> tuple[pa.Table, dict[str, list[int]]]:
-    """Ranks of a table, and which value each rank stands for.
+    """Return the ranks of a table, and the value of each rank.
 
     Args:
-        columns: Whose they are.
+        columns: The columns to rank.
         table: Randomised values of all rows, by column.
-        private: Whether they are the domain's own codes.
-        scratch: Where ranks are that are more than it holds; they are in memory when absent.
+        private: True to number all values of the domain, for DPBoost.
+        scratch: Holds ranks on disk if they are too large for memory; None keeps them in memory.
     """
     ranks: dict[str, pa.Array] = {}
     values: dict[str, list[int]] = {}
@@ -53,7 +53,7 @@ def ranks_of(
 
 
 def present_values(released: np.ndarray) -> np.ndarray:
-    """The different values of a column, rising, int64, by one bit for each possible one.
+    """Return a column's distinct values, ascending, int64, using one flag per possible value.
 
     Args:
         released: Integers, shape (n,).
@@ -72,11 +72,11 @@ def present_values(released: np.ndarray) -> np.ndarray:
 def dense_ranks(
     released: np.ndarray, present: np.ndarray, scratch: Scratch | None = None
 ) -> np.ndarray:
-    """The place of each value among the present ones, from 1, shape (n,).
+    """Return the 1-based place of each value among the distinct ones, shape (n,).
 
     Args:
         released: Integers, shape (n,).
-        present: All of their values, rising.
+        present: Their distinct values, ascending.
         scratch: See `ranks_of`.
     """
     least = int(present[0])

@@ -1,4 +1,4 @@
-"""Arrow: a checked and evaluated model -> an immutable version in the registry, and its promise."""
+"""Step: checked and evaluated model -> an immutable version in the registry, with its promise."""
 
 import json
 import logging
@@ -62,7 +62,7 @@ def register(context: Context) -> Outcome:
         splits=model_of(model).split_counts(),
         experiment=any(manifest.experiment for manifest in released.values()),
         classes=context.home.json("frame")["classes"],
-        # An exact function of the held-out rows, which noisy metrics would not cover.
+        # An exact function of the held-out rows, which the noise of the metrics does not cover.
         importance=None if noisy else _importance(context, model),
         tuned=context.home.json(TUNED) if context.home.has(TUNED) else None,
         promise=promise_of(context),
@@ -95,7 +95,7 @@ def register(context: Context) -> Outcome:
 
 
 def _importance(context: Context, model: str) -> Importance:
-    """The importance of the model's features; on unchanged rows, that of an earlier run."""
+    """Return the importance of the model's features, from the cache if rows are unchanged."""
     federation, plan = context.federation, context.acceptance.plan
     table = context.home.table("holdout_frame")
     places = rows_for(federation, model, table.num_rows)
@@ -114,10 +114,10 @@ def _importance(context: Context, model: str) -> Importance:
 
 
 def promise_of(context: Context) -> Promise | None:
-    """The promise of this run's model; None where it is not differentially private.
+    """Return the privacy promise of this run's model; None if it is not differentially private.
 
     Args:
-        context: Of the party that registers the model, whose ledger has charged it.
+        context: Context of the party that registers the model and whose ledger was charged.
     """
     private = context.federation.training.private
     if private is None:
@@ -128,10 +128,10 @@ def promise_of(context: Context) -> Promise | None:
 
 
 def sum_noise_of(federation: Federation) -> SumNoise | None:
-    """The noise on the sums of a private training as declared; None without a delta.
+    """Return the declared noise on the sums of a private training; None without a delta.
 
     Args:
-        federation: As declared.
+        federation: The federation as declared.
     """
     training = federation.training
     if (sums := private_of(federation)) is not None:
@@ -145,10 +145,10 @@ def sum_noise_of(federation: Federation) -> SumNoise | None:
 
 
 def sum_guarantee(federation: Federation) -> str:
-    """The guarantee of horizontal learning from noisy sums in words; empty for all else.
+    """Describe the guarantee of horizontal learning from noisy sums; empty for other training.
 
     Args:
-        federation: As declared.
+        federation: The federation as declared.
     """
     if private_of(federation) is None:
         return ""

@@ -1,4 +1,4 @@
-"""Arrow: model -> route request, all thresholds that its trees have on others' features."""
+"""Step: model -> route request with all thresholds of its trees on other parties' features."""
 
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.learning.registry.registry import model_in
@@ -12,10 +12,10 @@ from opboost_ops.pipeline.steps.request_splits import by_holder
 
 
 def request_routes(context: Context) -> Outcome:
-    """Ask each feature holder for every comparison of its features.
+    """Request every comparison of each feature holder's features.
 
-    In a training run those of the version that it is compared to are asked for too, so that both
-    models can be compared on the same rows.
+    A training run also requests those of the reference version, so that both models can be
+    compared on the same rows.
 
     Raises:
         ContractError: The model is missing or damaged.

@@ -1,4 +1,4 @@
-"""Arrow: partial model -> split request, only the ranks that trees use."""
+"""Step: partial model -> split request with only the ranks that its trees use."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
@@ -16,11 +16,10 @@ T = TypeVar("T")
 
 
 def request_splits(context: Context) -> Outcome:
-    """Ask each feature holder for the values of the splits on its features.
+    """Request the values of the splits on each feature holder's features.
 
-    With the thresholds of the version that the model is compared to come questions the other way
-    round: how many ranks lie below them. Held-out rows are known by rank, and so both models can
-    be judged by them.
+    For the thresholds of the reference version it requests the reverse: the number of ranks at or
+    below each. Held-out rows are known by rank, so both models can be evaluated on them.
     """
     used = splits_used(context)
     compared = reference_thresholds(context)
@@ -45,20 +44,20 @@ def request_splits(context: Context) -> Outcome:
 
 
 def reference_thresholds(context: Context) -> dict[str, dict[str, list[float]]]:
-    """The thresholds of the version to compare to, by feature holder and column.
+    """Return the thresholds of the reference version, by feature holder and column.
 
     Args:
-        context: The label holder's.
+        context: The label holder's context.
     """
     text = comparable_reference(context, context.home.json("frame"), context.reference)
     return by_holder(context, {} if text is None else comparisons(text, bounds_of(context)))
 
 
 def splits_used(context: Context) -> dict[str, dict[str, list[int]]]:
-    """The ranks at which trees split, by feature holder and column.
+    """Return the ranks at which trees split, by feature holder and column.
 
     Args:
-        context: The label holder's, which has trained.
+        context: The label holder's context, after training.
     """
     facts = context.home.json("frame")
     used = used_splits(partial_model(context), facts["ranked"], facts.get(HIGHEST, {}))
@@ -66,11 +65,11 @@ def splits_used(context: Context) -> dict[str, dict[str, list[int]]]:
 
 
 def by_holder(context: Context, wanted: Mapping[str, Iterable[T]]) -> dict[str, dict[str, list[T]]]:
-    """Requests by feature holder and column; of some columns nothing is requested.
+    """Group entries by feature holder and column; columns without entries are left out.
 
     Args:
-        context: The label holder's.
-        wanted: By full name.
+        context: The label holder's context.
+        wanted: Entries by full column name.
     """
     return {
         party: {

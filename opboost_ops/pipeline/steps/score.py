@@ -1,4 +1,4 @@
-"""Arrow: new rows, preprocessed the same way -> predictions."""
+"""Step: new rows, preprocessed as in training -> scores."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -21,22 +21,22 @@ from opboost_ops.pipeline.steps.encode_rows import raw_matrix
 from opboost_ops.tables.spill.arrays import slices
 from opboost_ops.tables.spill.tables import reorder, rows_of_block
 
-#: No feature has this name.
+#: Column of IDs; the blank prevents a clash with a feature's name.
 _ID = " id"
 
-#: Some rows: their IDs, the columns that a model knows, float64, by full name, and their coverage.
+#: Batches of rows: IDs, the model's columns (float64, by full name), and coverage.
 _Some = Iterator[tuple[pa.ChunkedArray | pa.Array, dict[str, np.ndarray], pa.Array | None]]
 
 
 def score(context: Context) -> Outcome:
     """Score every row of the label holder's table of new rows that the mode can score.
 
-    In mode ``local`` and with ``overlap: left`` these are all rows, otherwise those that all
-    parties have. Never are more than a block, or a part of the common order, in memory.
+    In mode ``local`` and with ``overlap: left`` these are all rows, otherwise those common to all
+    parties. At most one block, or one part of the common order, is in memory.
 
     Raises:
         ContractError: The model is damaged, or the table is not the one that was checked.
-        ArtifactError: What another party released is not what it must be.
+        ArtifactError: Another party's release is malformed.
     """
     scorer = RowScorer.of(context.registry.files(context.scored_version), context.federation)
     raw_table.require_unchanged(context)
@@ -54,7 +54,7 @@ def score(context: Context) -> Outcome:
             more = {} if covered is None else {COVERAGE: covered}
             scores = scorer.score(columns, len(ids), scoring.reasons or 0, **more)
             yield pa.table({context.federation.id.column: ids, **scores})
-            del ids, columns, covered, scores  # Before the next ones are made.
+            del ids, columns, covered, scores  # Free memory before the next ones are made.
 
     return Outcome(
         tables={"scores": tables()},
@@ -63,7 +63,7 @@ def score(context: Context) -> Outcome:
 
 
 def _of_own_table(context: Context, scorer: RowScorer) -> _Some:
-    """All rows, in the order of the table."""
+    """Yield all rows, in the order of the table."""
     used = scorer.used()
     horizontal = context.federation.learning == "horizontal"
     elsewhere = [] if horizontal else local_names(context, used)
@@ -76,11 +76,11 @@ def _of_own_table(context: Context, scorer: RowScorer) -> _Some:
             columns = own_columns(context.federation, block, scorer.facts["categories"])
             columns |= local_columns(context.federation, block, used, block.height)
         yield _ids(context, block), columns, None
-        del block, columns  # Before the next one is read.
+        del block, columns  # Free memory before the next one is read.
 
 
 def _in_common_order(context: Context, facts: Mapping[str, Any], positions: np.ndarray) -> _Some:
-    """The rows that are scored, in the common order."""
+    """Yield the scored rows, in the common order."""
     left, done = context.federation.keeps_all, 0
     take = opened_values(context, context.federation.scoring.mode)
     rows = CommonRows(context, positions)
@@ -90,7 +90,7 @@ def _in_common_order(context: Context, facts: Mapping[str, Any], positions: np.n
     )
     for part in reorder(context.home.scratch, pieces, len(positions)):
         blocks_of = list(slices(part.num_rows, rows_of_block(len(facts["names"]))))
-        # Of nobody there is an empty file.
+        # Without rows, yield one empty batch, so that a file is written.
         for each in blocks_of or [slice(0, 0)]:
             some = part.slice(each.start, each.stop - each.start)
             ids, own = some.column(_ID), some.drop_columns([_ID])
@@ -101,12 +101,12 @@ def _in_common_order(context: Context, facts: Mapping[str, Any], positions: np.n
 
 
 def _own(context: Context, frame: pl.DataFrame, categories: Mapping[str, Any]) -> pa.Table:
-    """IDs and own features of some rows."""
+    """Return IDs and own features of rows."""
     columns = own_columns(context.federation, frame, categories)
     return pa.table({_ID: _ids(context, frame), **columns})
 
 
 def _ids(context: Context, frame: pl.DataFrame) -> pa.Array:
-    """The IDs, as they are; texts that are kept as codes have other codes in each block."""
+    """Return the IDs; categorical ones as text, because their codes differ between blocks."""
     ids = frame.get_column(context.federation.id.column)
     return (ids.cast(pl.String) if ids.dtype == pl.Categorical else ids).to_arrow()

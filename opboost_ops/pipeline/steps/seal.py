@@ -1,4 +1,4 @@
-"""Arrow: a checked table of ranks or values -> each person's row, sealed; the whole table."""
+"""Step: checked table of ranks or values -> each person's row, sealed; the whole table."""
 
 from collections.abc import Iterator
 
@@ -23,14 +23,12 @@ from opboost_ops.tables.spill.arrays import slices
 
 
 def seal(context: Context) -> Outcome:
-    """Publish everybody's ranks, or values of new rows, each row sealed by itself.
+    """Publish everyone's ranks, or values of new rows, each row sealed separately.
 
-    What is published follows from the own table, the plan and the party's keys, and from nothing
-    that anybody asks.
+    The publication depends on the own table, the plan and the party's keys, and on no query.
 
     Raises:
-        ContractError: The release was not checked, or is not what was drawn; or the disk has
-            no room.
+        ContractError: The release was not checked, or is not what was drawn; or the disk is full.
         PolicyError: The party's policy does not allow it.
     """
     context.require_passed("checked_release")
@@ -62,17 +60,17 @@ def sealed_table(
     table: pa.Table,
     more: bytes = b"",
 ) -> tuple[Sent, Layout]:
-    """A sealed table, and how it is laid out.
+    """Seal a table; return its content and its layout.
 
     Args:
-        context: The feature holder's.
-        session: Its own.
-        rows: Their kind and form.
-        table: Of all rows, in the order of the party's table.
-        more: What else tells its content from any other.
+        context: The feature holder's context.
+        session: Its session.
+        rows: Kind and format of the rows.
+        table: All rows, in the order of the party's table.
+        more: Further content that the nonce depends on.
 
     Raises:
-        ContractError: The table has other rows than the party's, or the disk has no room.
+        ContractError: The table has other rows than the party's, or the disk is full.
     """
     if table.num_columns and table.num_rows != session.rows:
         raise ContractError(
@@ -81,7 +79,7 @@ def sealed_table(
         )
     scratch, width = context.home.scratch, rows.format.width
     count = session.rows + 1
-    # What is sent, and before it what is sorted.
+    # Space for the sealed rows, and for their spill files.
     waiting = 0 if scratch.holds(count) else TAG + width
     require_room(context.home.folder, context.party, (sealing.ROW_TAG + width + waiting) * count)
     secret = context.site.noise_secret()
@@ -116,7 +114,7 @@ def sealed_table(
 def _packed(
     session: Session, rows: Rows, table: pa.Table
 ) -> Iterator[tuple[list[bytes], np.ndarray, np.ndarray]]:
-    """Messages of people, their rows, and which they are; the canary's is the last, and empty."""
+    """Yield people's messages, packed rows and row numbers; the canary's is last, and empty."""
     for messages, here in session.everybody():
         if here.start == session.rows:
             yield messages, np.zeros((1, rows.format.width), dtype=np.uint8), np.array([here.start])

@@ -1,4 +1,4 @@
-"""Arrow: training frame -> partial model, whose thresholds on others' features are ranks."""
+"""Step: training frame -> partial model, with ranks as thresholds on other parties' features."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ from opboost_ops.tables.spill.arrays import release_memory
 
 
 def train(context: Context) -> Outcome:
-    """Train on own values and others' ranks.
+    """Train on own values and other parties' ranks.
 
     Raises:
         ContractError: The training frame was not checked.
@@ -60,7 +60,7 @@ def train(context: Context) -> Outcome:
     return Outcome(
         files={_partial(context): text.encode()},
         documents=documents,
-        # As declared: how many trees there are in the end would tell of the rows.
+        # The declared number of trees: the actual one would disclose something about the rows.
         summary={"rows": rows, "trees": training.trees},
         model=model,
     )
@@ -72,7 +72,7 @@ def _clipped(context: Context, bounds: tuple[float, float] | None) -> int:
 
 
 def _unless_unchanged(context: Context, parameters: Parameters) -> tuple[str, Mapping[str, Any]]:
-    """The partial model, and what tuning has found: those of an earlier run of the same.
+    """Return the partial model and the tuned parameters, cached if nothing has changed.
 
     A cluster that trains again might also differ in the last digits.
     """
@@ -98,14 +98,14 @@ def _unless_unchanged(context: Context, parameters: Parameters) -> tuple[str, Ma
 def _here(
     context: Context, parameters: Parameters, memory: ResumeLog | None = None
 ) -> tuple[str, dict[str, Any]]:
-    """The partial model, and what tuning has found."""
+    """Train locally; return the partial model and the tuned parameters."""
     table, facts = context.home.table("frame"), context.home.json("frame")
     cells = table.num_rows * len(facts["names"])
-    # Too large to lie in memory as numbers.
+    # Too large to fit into memory as float64.
     if cells > lightgbm_backend.LARGE and context.federation.trains_by_blocks:
         return lightgbm_backend.train(_blocks(context), parameters, context.tell), {}
     frame = frame_of(table, facts)
-    # A copy, so that the table can go: training takes most memory of all stages.
+    # Copy, so that the table can be freed: training uses the most memory of all stages.
     label = np.array(table.column(LABEL).to_numpy())
     del table
     if context.federation.denoising == "joint":
@@ -132,7 +132,7 @@ def _blocks(context: Context) -> Blocks:
 
 
 def partial_model(context: Context) -> str:
-    """The partial model that this run has trained."""
+    """Return the partial model that this run has trained."""
     return context.home.read(_partial(context)).decode()
 
 
@@ -146,13 +146,13 @@ def parameters_of(
     classes: Sequence[str | int],
     label_bounds: tuple[float, float] | None = None,
 ) -> Parameters:
-    """The booster's parameters.
+    """Return the booster's parameters.
 
     Args:
-        training: What the federation declares.
-        task: What is learnt.
-        classes: Its classes; none in regression.
-        label_bounds: Declared bounds of a number; DPBoost needs them.
+        training: The declared training.
+        task: The label's task.
+        classes: The label's classes; empty for regression.
+        label_bounds: Declared bounds of a numeric label, which DPBoost needs.
     """
     private = None
     if isinstance(training, DPBoostTraining):

@@ -1,4 +1,4 @@
-"""Arrow: checked scores -> one more file in the label holder's folder of scores."""
+"""Step: checked scores -> a new file in the label holder's folder of scores."""
 
 import hashlib
 import json
@@ -29,17 +29,17 @@ from opboost_ops.tables.spill.arrays import release_memory, slices
 
 VERSION = "model_version"
 
-#: No column of an artifact has these names.
+#: Column names that no artifact uses.
 _PLACE, _THERE = " place in the common order", " is there"
 
 
 def write_scores(context: Context) -> Outcome:
-    """Add the scores; the same rows scored again by the same model in the same mode add nothing.
+    """Write the scores; the same rows, model and mode again write nothing new.
 
     Raises:
         ContractError: The scores were not checked, other scores of these inputs exist, the table
-            was rewritten, or what site.yaml names does not take them.
-        ConnectionError: That cannot be reached.
+            was rewritten, or the sink in site.yaml rejects them.
+        ConnectionError: The sink cannot be reached.
     """
     context.require_passed("checked_scores")
     raw_table.require_unchanged(context)
@@ -60,7 +60,7 @@ def write_scores(context: Context) -> Outcome:
         name,
         lambda: _groups(scores, model, {"opboost": json.dumps(facts)}),
     )
-    # Again at every try: what was delivered before is replaced by the same.
+    # Deliver in every attempt: a repeated delivery replaces the same rows.
     if (sink := context.site.tables[context.federation.name].scores_to) is not None:
         groups = partial(_groups, scores, model)
         deliver(sink, groups, VERSION, model, name, context.home.scratch)
@@ -70,7 +70,7 @@ def write_scores(context: Context) -> Outcome:
     live = {"live": _live(context, columns["task"], numbers).model_dump(mode="json")}
     return Outcome(
         documents={"written": {"path": str(path)}},
-        # Kept beyond the run, for anyone who asks how scores have moved; it is the party's alone.
+        # Stored beyond the run, at the party only, to show how scores change over time.
         lasting={f"{DISTRIBUTIONS}/{model}/{context.run}": {"mode": mode, **distribution, **live}},
         summary={"rows": scores.num_rows, "file": path.name, "new": new},
     )
@@ -79,9 +79,9 @@ def write_scores(context: Context) -> Outcome:
 def _groups(
     scores: pa.Table, version: str, metadata: Mapping[str, str] | None = None
 ) -> Iterator[pa.Table]:
-    """The scores with the model's version, a row group after the other."""
+    """Yield the scores with the model's version, one row group at a time."""
     names = pa.array([version], pa.string())
-    # Of nobody there is an empty group, which has the columns.
+    # Without rows, yield one empty group for the columns.
     for rows in list(slices(scores.num_rows, GROUP)) or [slice(0, 0)]:
         part = scores.slice(rows.start, rows.stop - rows.start).combine_chunks()
         codes = pa.array(np.zeros(part.num_rows, dtype=np.int32))
@@ -91,13 +91,13 @@ def _groups(
 
 
 def _numbers(context: Context, scores: pa.Table) -> np.ndarray:
-    """The scores alone, float64, shape (n,), in memory or on disk."""
+    """Return the scores alone, float64, shape (n,), in memory or on disk."""
     chunks = (chunk.to_numpy() for chunk in scores.column(SCORE).chunks)
     return context.home.scratch.filled(scores.num_rows, np.float64, chunks)
 
 
 def _live(context: Context, task: Task, scores: np.ndarray) -> Counts:
-    """The run's scores and the table's columns in the bins of training."""
+    """Return the run's scores and the table's columns, counted in the bins of training."""
     mode = context.federation.scoring.mode
     columns = context.home.json(COUNTS) if context.home.has(COUNTS) else {}
     home = context.lasting.folder
@@ -105,7 +105,7 @@ def _live(context: Context, task: Task, scores: np.ndarray) -> Counts:
 
 
 def _said(scores: pa.Table) -> Counter[str]:
-    """How many rows are of each class."""
+    """Return the number of rows of each class."""
     classes: Counter[str] = Counter()
     for chunk in scores.column(CLASS).chunks:
         for each in chunk.cast(pa.string()).value_counts().to_pylist():
@@ -115,17 +115,17 @@ def _said(scores: pa.Table) -> Counter[str]:
 
 
 def _layout(context: Context, scores: pa.Table) -> str:
-    """A digest of the declared score columns, which may change while model and rows do not."""
+    """Return a digest of the declared score columns, which may change for the same rows."""
     scoring = context.federation.scoring.model_dump(mode="json")
     content = [scores.column_names, scoring["cost_ratio"], scoring["reasons"]]
     return f"-{hashlib.sha256(json.dumps(content).encode()).hexdigest()[:8]}"
 
 
 def _inputs(context: Context) -> str:
-    """Name of everything that the scores follow from, besides model and mode.
+    """Return the name of all inputs of the scores except model and mode.
 
-    Of the party's own rows it is a keyed fingerprint, however the table of new rows is written and
-    which other people are in it; people to whom the scores are delivered see it.
+    For the party's own rows it is a keyed fingerprint, because receivers of the scores see it. It
+    does not depend on the file format of the table, or on people in it who are not scored.
     """
     mode = context.federation.scoring.mode
     key = noise.keyed_by(context.site.noise_secret(), ":scores")
@@ -133,10 +133,10 @@ def _inputs(context: Context) -> str:
     fingerprints = {"rows": rows_fingerprint(_scored_rows(context), names, key)}
     modes = ("desensitised", "routed")
     for party in context.federation.feature_holders if mode in modes else ():
-        # Not the artifact's digest, which is another one in every run, and of everybody.
+        # Not the artifact's digest, which differs in every run and covers everyone.
         table = context.home.table(opened_table(party))
         if context.federation.keeps_all:
-            # Routed scores may rest on no column of a party, and still say whom it has.
+            # Routed scores may use no column of a party, but their coverage depends on its members.
             there = context.home.table(members_table(party)).column("there")
             table = pa.table({_THERE: there, **dict(zip(table.column_names, table, strict=True))})
         names = [_PLACE, *table.column_names]
@@ -145,7 +145,7 @@ def _inputs(context: Context) -> str:
 
 
 def _placed(table: pa.Table) -> Iterator[pl.DataFrame]:
-    """Rows with their places, some at a time."""
+    """Yield rows with their places, in blocks."""
     for rows in slices(table.num_rows):
         some = pl.DataFrame(table.slice(rows.start, rows.stop - rows.start))
         yield some.with_row_index(_PLACE, rows.start)
