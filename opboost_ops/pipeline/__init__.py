@@ -1,11 +1,11 @@
 """A party's part in a run, from the plan to the last artifact.
 
-`phases.phases` is the order of the protocol, `catalogue` names the steps, `stage` says what a step
-gets and returns, `home.Home` is a run's private folder.
+`phases.phases` returns the order of the protocol, `catalogue` the functions of its steps; `stage`
+defines the inputs and results of a step, and `home.Home` is a run's private folder.
 
 - `party`: agreements, keys, inbox and checks of one party.
 - `runner`: the plan, the execution of steps, publication.
-- `steps`: a file for each step.
-- `inputs`, `matching`, `evaluation`: what steps share: a party's table, the sealed exchange, the
-  held-out rows and the gate.
+- `steps`: one module per step.
+- `inputs`, `matching`, `evaluation`: code shared by steps for a party's table, the sealed exchange,
+  and the held-out rows with the gate.
 """

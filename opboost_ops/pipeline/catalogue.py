@@ -1,4 +1,4 @@
-"""The functions of all steps by name; `opboost_ops.pipeline.phases` says who runs them when."""
+"""The functions of all steps by name; `opboost_ops.pipeline.phases` has their parties and order."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -13,5 +13,5 @@ def _function(name: str) -> Stage:
     return stage
 
 
-#: Stages by name. `open_run` comes before them all.
+#: Functions by stage name, except for `open_run`, which comes before all of them.
 STAGES: Mapping[str, Stage] = {name: _function(name) for name in STEPS}

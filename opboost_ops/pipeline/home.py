@@ -1,6 +1,6 @@
-"""A party's private folder for a run, cached results of earlier runs, and repeatable draws.
+"""A party's private folder for a run, cached results of earlier runs, and resumable draws.
 
-A cached result is in the party's own folder of the federation, beside the runs: it outlives them.
+Cached results are in the party's folder of the federation, beside the runs, and outlive them.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from opboost_ops.learning.boosters.trainer import Frame, format_of
 from opboost_ops.tables.spill.arrays import ROWS, Scratch, release_memory, track_mapping
 from opboost_ops.tables.spill.files import whole_file
 
-#: Bytes that are written at once of a table that is not in memory.
+#: Bytes per write of a table on disk.
 _WRITTEN = 1 << 22
 
 
@@ -31,26 +31,26 @@ class Home:
     """A party's private folder for one run.
 
     Args:
-        folder: It.
-        rows: How many rows a stage holds in memory at once; see `Scratch`.
+        folder: Path of the folder.
+        rows: Maximum rows that a stage holds in memory; see `Scratch`.
     """
 
     def __init__(self, folder: Path, rows: int = ROWS) -> None:
         self.folder = folder
-        #: What its tables are too large for, and the files that are mapped of them.
+        #: Spill files of the run, and arrays mapped from them.
         self.scratch = Scratch(folder, rows)
 
     def write(self, name: str, content: bytes) -> None:
-        """Keep bytes, whole or not at all, readable by their owner alone."""
+        """Write a file atomically, readable by its owner only."""
         with whole_file(self.folder / name, durable=False) as file:
             file.write(content)
 
     def write_table(self, name: str, table: pa.Table | Iterator[pa.Table]) -> None:
-        """Keep a table, in one batch where it is in one piece: then its columns can be mapped.
+        """Write a table; a whole table as one batch, so that its columns can be memory-mapped.
 
         Args:
-            name: Its name.
-            table: It, or its blocks as they are made, at least one: it is never whole in memory.
+            name: Name of the table.
+            table: The table, or at least one block; blocks are written as they are made.
         """
         with whole_file(self.folder / f"{name}.arrow", durable=False) as file:
             if isinstance(table, pa.Table):
@@ -67,39 +67,39 @@ class Home:
                     release_memory()
 
     def write_json(self, name: str, value: Any) -> None:
-        """Keep a JSON value."""
+        """Write a JSON value."""
         self.write(f"{name}.json", json.dumps(value, sort_keys=True, indent=1).encode())
 
     def read(self, name: str) -> bytes:
-        """Bytes that an earlier stage kept.
+        """Read a file that an earlier stage wrote.
 
         Raises:
-            ContractError: There are none.
+            ContractError: It does not exist.
         """
         return self._kept(name).read_bytes()
 
     def table(self, name: str) -> pa.Table:
-        """A table that an earlier stage kept.
+        """Return a table that an earlier stage wrote.
 
-        Its file is mapped, not read: only what is looked at comes into memory.
+        The file is memory-mapped: only accessed parts are loaded.
 
         Raises:
-            ContractError: There is none.
+            ContractError: It does not exist.
         """
         with self._kept(f"{name}.arrow").open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         track_mapping(mapped)
-        # By this thread alone, as artifacts are: Arrow's own might outlive the interpreter.
+        # No Arrow threads, as for artifacts: they might outlive the interpreter.
         alone = pa.ipc.IpcReadOptions(use_threads=False)
         with pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)), options=alone) as reader:
             return reader.read_all()
 
     def json(self, name: str) -> Any:
-        """A JSON value that an earlier stage kept."""
+        """Read a JSON value that an earlier stage wrote."""
         return json.loads(self.read(f"{name}.json"))
 
     def has(self, name: str) -> bool:
-        """True if there is a JSON value of a name."""
+        """Return True if a JSON value of this name exists."""
         return (self.folder / f"{name}.json").is_file()
 
     def _kept(self, name: str) -> Path:
@@ -113,7 +113,7 @@ class Home:
 
 
 class _Slowly:
-    """A file that lets go of what is written to it, which may be mapped, some of it at a time."""
+    """A file that releases memory during large writes, for content that may be memory-mapped."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -147,12 +147,12 @@ class _Slowly:
 
 @dataclass(frozen=True)
 class Cache:
-    """The last result of one sort.
+    """A cached result of one kind: only the last one is stored.
 
     Attributes:
         home: The folder.
-        name: Of its document.
-        file: Of its content.
+        name: Name of its document.
+        file: Name of its content file.
     """
 
     home: Home
@@ -160,10 +160,10 @@ class Cache:
     file: str
 
     def read(self, made_of: str) -> tuple[Mapping[str, Any], bytes] | None:
-        """Facts and content, if they were made of the same and are as they were written.
+        """Return facts and content if the inputs are the same and nothing was damaged, else None.
 
         Args:
-            made_of: A digest of all that the result follows from.
+            made_of: Digest of all inputs of the result.
         """
         try:
             last = self.home.json(self.name) if self.home.has(self.name) else {}
@@ -177,12 +177,12 @@ class Cache:
         return facts, content
 
     def write(self, made_of: str, facts: Mapping[str, Any], content: bytes) -> None:
-        """Replace the last result.
+        """Replace the cached result.
 
         Args:
-            made_of: A digest of all that the new one follows from.
+            made_of: Digest of all inputs of the new result.
             facts: JSON values.
-            content: The rest.
+            content: The result's bytes.
         """
         self.home.write(self.file, content)
         document = {"made_of": made_of, "facts": facts, "digest": _digest(facts, content)}
@@ -190,25 +190,25 @@ class Cache:
 
 
 def baseline_cache(home: Home) -> Cache:
-    """Cached predictions of the label holder's columns alone."""
+    """Return the cache of the baseline's predictions."""
     return Cache(home, "alone", "alone.npy")
 
 
 def model_cache(home: Home) -> Cache:
-    """The partial model."""
+    """Return the cache of the partial model."""
     return Cache(home, "trained", "trained.model")
 
 
 def importance_cache(home: Home) -> Cache:
-    """Cached importance of the model's features."""
+    """Return the cache of feature importances."""
     return Cache(home, "explained", "explained.lines")
 
 
 def cached_files(home: Path) -> list[Path]:
-    """Files of all results: they follow from people's rows.
+    """Return the files of all cached results, which depend on people's rows.
 
     Args:
-        home: The party's, with the folders of its federations.
+        home: The party's home, with the folders of its federations.
     """
     makers = (baseline_cache, model_cache, importance_cache)
     caches = (cache(Home(home)) for cache in makers)
@@ -217,11 +217,11 @@ def cached_files(home: Path) -> list[Path]:
 
 
 def fingerprint(words: str, frame: Frame, *more: np.ndarray) -> str:
-    """A digest of all that a result is made of.
+    """Return a digest of all inputs of a result.
 
     Args:
-        words: What it is made of besides rows.
-        frame: Rows.
+        words: Description of all inputs except rows.
+        frame: The rows.
         more: Further columns or rows.
     """
     digest = hashlib.blake2b(digest_size=32)
@@ -235,10 +235,10 @@ def fingerprint(words: str, frame: Frame, *more: np.ndarray) -> str:
 
 
 def software(trainer: str) -> tuple[str, ...]:
-    """The versions that a trained model follows from.
+    """Return the software versions that a trained model depends on.
 
     Args:
-        trainer: As the federation file names it.
+        trainer: The trainer's name in the federation file.
     """
     return __version__, np.__version__, format_of(trainer).version()
 
@@ -248,28 +248,28 @@ def _digest(facts: Any, content: bytes) -> str:
 
 
 class ResumeLog:
-    """Draws of a run so far, in the party's home: a retry goes on from there.
+    """A log of a run's draws in the party's home, from which a retry resumes.
 
     Args:
-        home: Of the run.
-        file: Its name there.
+        home: The run's home.
+        file: Name of the log file.
     """
 
     def __init__(self, home: Home, file: str = "drawn_trees.jsonl") -> None:
         self._path = home.folder / file
 
     def lines(self) -> list[bytes]:
-        """All whole lines; a line that a crash cut off was never used."""
+        """Return all complete lines; a line cut off by a crash was never used."""
         if not self._path.is_file():
             return []
         whole, _, _ = self._path.read_bytes().rpartition(b"\n")
         return whole.split(b"\n") if whole else []
 
     def append(self, line: bytes) -> None:
-        """Keep one more; it is on the disk when this returns."""
+        """Append a line; it is on disk when this returns."""
         flags = os.O_RDWR | os.O_CREAT
         with open(os.open(self._path, flags, 0o600), "r+b") as file:
-            # What a crash cut off is overwritten.
+            # Overwrite a line cut off by a crash.
             file.truncate(file.read().rfind(b"\n") + 1)
             file.seek(0, os.SEEK_END)
             file.write(line + b"\n")
@@ -277,5 +277,5 @@ class ResumeLog:
             os.fsync(file.fileno())
 
     def name(self) -> str:
-        """A name of this draw, which another draw in the same run does not have."""
+        """Return the name of this draw, unique among the draws of a run."""
         return hashlib.sha256(b"".join(self.lines()[:1])).hexdigest()

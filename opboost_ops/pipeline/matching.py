@@ -24,40 +24,40 @@ from opboost_ops.pipeline.inputs.raw_blocks import unchanged_blocks
 from opboost_ops.pipeline.stage import Context, Home
 from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
 
-#: Name of what a party keeps at home of the set of its IDs.
+#: Document in the home about the set of the party's IDs.
 _PEOPLE = "psi_people"
 
-#: Folder of a federation's home with points that are known for a month.
+#: Folder in a federation's home with the cached points of a month.
 POINTS = "points"
 
-#: Name of what a party keeps at home once it has begun a run in its month.
+#: Document in the home that records that the party has begun the run in its month.
 EPOCH = "psi_epoch"
 
-#: People of a held table whose hashes and pads are made at once, in a processor's caches.
+#: People of an in-memory table whose hashes and pads are computed at once, to fit CPU caches.
 _FEW = 1 << 13
 
 _LOG = logging.getLogger("opboost_ops")
 
-#: Whose points a cache holds that is not named by another party.
+#: Holder name of a cache with the party's own points.
 OWN = "own"
 
 
 @dataclass(frozen=True)
 class Session:
-    """One party's side of one run's oblivious exchange.
+    """One party's side of a run's oblivious pseudorandom function (OPRF) exchange.
 
     Attributes:
-        rows: Of its table.
-        messages: Gives one per row, in the order of its table, block by block.
-        people: What tells the set of its IDs from any other, at a party with shares.
-        seed: What is the session's own: it follows from the party's secret, the run, the plan, and
-            the set of its IDs. So a retry makes the same bytes, and no two runs, nor one run with
-            two tables, have it in common.
-        exponent: What its exponent follows from: its key of the month, federation, label holder.
-        place: Federation, run and plan: what nonces of the run follow from.
+        rows: Number of rows of its table.
+        messages: Yields one message per row, in table order, block by block.
+        people: Digest of the set of its IDs, at a party with shares.
+        seed: The session's own seed, derived from the party's secret, the run, the plan and the
+            set of its IDs: a retry produces the same bytes, while no two runs, nor one run with
+            two tables, share it.
+        exponent: Seed of its exponent: its key of the month, the federation and the label holder.
+        place: Federation, run and plan, from which the run's nonces are derived.
         engine: Multiplies its points.
-        cache: Gives the points of one feature holder's exponent that are known.
-        forget_blocks: Deletes finished blocks of points, once they are in a cache or were sent.
+        cache: Returns the cached points under a feature holder's exponent.
+        forget_blocks: Deletes finished blocks of points, after they were cached or sent.
     """
 
     rows: int
@@ -71,7 +71,7 @@ class Session:
     forget_blocks: Callable[[], None]
 
     def everybody(self) -> Iterator[tuple[list[bytes], slice]]:
-        """Messages of all people, piece by piece, and their rows; the canary's is the last."""
+        """Yield the messages of all people in blocks, with their rows; the canary's is last."""
         end = 0
         for messages in self.messages():
             begin, end = end, end + len(messages)
@@ -80,21 +80,21 @@ class Session:
         yield [CANARY], slice(self.rows, self.rows + 1)
 
     def chosen(self, wanted: np.ndarray) -> Iterator[tuple[list[bytes], slice]]:
-        """The same, with messages of some people only.
+        """Yield blocks like `everybody`, with messages of selected people only.
 
         Args:
-            wanted: Whose, bool, shape (rows + 1,).
+            wanted: Selected people, bool, shape (rows + 1,).
         """
         for messages, rows in self.everybody():
             yield list(compress(messages, wanted[rows].tolist())), rows
 
 
 def session_of(context: Context) -> Session:
-    """A party's side of the run's oblivious exchange.
+    """Return a party's side of the run's OPRF exchange.
 
     Raises:
-        ContractError: The table is not the one that was checked, or an ID is missing, or could be
-            written otherwise; or by this party's clock it is not the plan's month.
+        ContractError: The table is not the one that was checked, an ID is missing or has several
+            forms, or by this party's clock it is not the plan's month.
     """
     raw_table.require_unchanged(context)
     month = _require_month(context)
@@ -123,7 +123,7 @@ def session_of(context: Context) -> Session:
         _repeatable(lambda: _messages(context), context.home.scratch.holds(table["rows"])),
         digest,
         seed,
-        # Of its own for each federation: an answer in one is none in another.
+        # A separate exponent per federation: answers in one are useless in another.
         noise.keyed_by(key, f"psi:exponent:{federation.name}:{federation.label_holder}"),
         f"{federation.name}/{context.run}/{context.plan}",
         engine,
@@ -135,14 +135,14 @@ def session_of(context: Context) -> Session:
 def point_cache(
     site: Site, federation: str, month: str, holder: str, scratch: Scratch
 ) -> PointCache:
-    """A party's file of known points of a month.
+    """Return a party's file of cached points of a month.
 
     Args:
-        site: The party's.
+        site: The party's site.
         federation: Name of the federation.
-        month: As in ``2026-11``.
-        holder: Whose exponent it is.
-        scratch: Where people wait, if they are more than it holds.
+        month: The month, such as ``2026-11``.
+        holder: The feature holder whose exponent the points have.
+        scratch: Holds people on disk if they are too many for memory.
     """
     key = noise.keyed_by(month_key(site.month_keys, month), f"psi:cache:{federation}:{holder}")
     file = site.home / federation / POINTS / f"{month}-{holder}.points"
@@ -150,9 +150,9 @@ def point_cache(
 
 
 def _require_month(context: Context) -> str:
-    """Refuse to begin a run of another month than this clock's; what has begun may end.
+    """Require that the plan's month is the current one, or that the run has already begun in it.
 
-    Keys and points of months that are over are deleted here.
+    Keys and points of past months are deleted here.
     """
     now = month_keys.now()
     for folder in (context.site.month_keys, context.lasting.folder / POINTS):
@@ -174,10 +174,10 @@ def _require_month(context: Context) -> str:
 def _repeatable(
     read: Callable[[], Iterator[list[bytes]]], in_memory: bool
 ) -> Callable[[], Iterator[list[bytes]]]:
-    """The same messages at each call; of a table that is held in memory, read once."""
+    """Return a function that yields the same messages at each call; small tables are read once."""
     if not in_memory:
         return read
-    # As one buffer: a list of bytes takes five times the memory.
+    # Stored in Polars buffers: a list of bytes takes five times the memory.
     pieces = cache(lambda: [pl.Series(messages, dtype=pl.Binary) for messages in read()])
     return lambda: (
         piece[some].to_list() for piece in pieces() for some in slices(len(piece), _FEW)
@@ -190,7 +190,7 @@ def _messages(context: Context) -> Iterator[list[bytes]]:
 
 
 def _ids(context: Context) -> Iterator[list[object]]:
-    """The IDs of the table, no more at a time than are hashed at a time."""
+    """Yield the IDs of the table in batches of the size that is hashed at once."""
     column = context.federation.id.column
     for _, block in unchanged_blocks(context, [column]):
         ids = block.get_column(column)
@@ -199,7 +199,7 @@ def _ids(context: Context) -> Iterator[list[object]]:
 
 
 def _people_digest(context: Context) -> str:
-    """A digest that tells the set of IDs from any other where shares need it, else of no ID."""
+    """Return a digest of the set of IDs if shares need it, else of the empty set; check all IDs."""
     has_shares = context.federation.has_shares and context.party != context.federation.label_holder
     reader = Reader(context.federation.id.type)
     people = ContentHash(noise.keyed_by(context.site.noise_secret(), "psi:people"))
@@ -239,11 +239,11 @@ def _progress(context: Context) -> Callable[[str, int, int], None]:
 
 
 def own_points(context: Context, session: Session) -> np.ndarray:
-    """Points of all people, the canary's last, uint8, shape (rows + 1, 32).
+    """Return the points of all people, the canary's last, uint8, shape (rows + 1, 32).
 
     Args:
-        context: The feature holder's.
-        session: Its own.
+        context: The feature holder's context.
+        session: Its session.
 
     Raises:
         ContractError: The table was rewritten meanwhile.
@@ -275,7 +275,7 @@ def own_points(context: Context, session: Session) -> np.ndarray:
 
 
 def pair_keys(context: Context) -> dict[str, bytes]:
-    """The key that a feature holder shares with each other one, in this run."""
+    """Return the keys that a feature holder shares with each other feature holder in this run."""
     keys = context.acceptance.keys
     assert keys is not None
     assert keys.private is not None

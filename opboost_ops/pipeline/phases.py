@@ -1,6 +1,6 @@
-"""The order of a run: in which phase which party runs which steps, in which Airflow tasks.
+"""The order of a run: the steps of each party by phase, and their Airflow tasks.
 
-It follows from `pipeline.protocol`. Light, because DAG files are made from it at every parse.
+It is derived from `pipeline.protocol`. Imports are light, because DAG files are parsed often.
 """
 
 from collections.abc import Iterator
@@ -11,21 +11,21 @@ from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.exchange.kinds import KINDS, ArtifactKind, RunType, kinds_of, run_type
 from opboost_ops.pipeline.protocol import PHASES, STEPS, Chain, Phase, Step
 
-#: The label holder's first stage, which no phase lists.
+#: The label holder's first stage, which is in no phase.
 OPEN = "open_run"
 
-#: The stage in which parties exchange messages of their own, and so run at the same time.
+#: The stage in which all parties run at the same time and exchange messages in rounds.
 ROUNDS = "boost"
 
 
 def phases(federation: Federation, purpose: Purpose) -> tuple[Phase, ...]:
-    """All phases of a run in their order; each begins when the one before has ended everywhere.
+    """Return all phases of a run in order; each begins when the one before has ended everywhere.
 
-    One that is ``beside`` begins as soon as the run is open.
+    A phase that is ``beside`` begins as soon as the run is open.
 
     Args:
-        federation: As declared.
-        purpose: What the run is for.
+        federation: The federation as declared.
+        purpose: The run's purpose.
     """
     return _phases(run_type(federation, purpose), kinds_of(federation, purpose))
 
@@ -54,23 +54,23 @@ def _phases(run: RunType, kinds: tuple[ArtifactKind, ...]) -> tuple[Phase, ...]:
 
 
 def stages_of(federation: Federation, purpose: Purpose, party: str) -> tuple[str, ...]:
-    """All stages of one party in their order.
+    """Return all stages of one party in order.
 
     Args:
-        federation: As declared.
-        purpose: What the run is for.
-        party: Its name.
+        federation: The federation as declared.
+        purpose: The run's purpose.
+        party: Name of the party.
     """
     mine = (p for p in phases(federation, purpose) if party in p.parties(federation))
     return tuple(stage for phase in mine for stage in phase.stages)
 
 
 def steps(federation: Federation, purpose: Purpose) -> Iterator[tuple[str, str]]:
-    """All stages of all parties, as party and stage, in an order in which every input is there.
+    """Yield party and stage of all stages, in an order in which every input exists.
 
     Args:
-        federation: As declared.
-        purpose: What the run is for.
+        federation: The federation as declared.
+        purpose: The run's purpose.
     """
     for phase in phases(federation, purpose):
         for party in phase.parties(federation):
@@ -78,11 +78,11 @@ def steps(federation: Federation, purpose: Purpose) -> Iterator[tuple[str, str]]
 
 
 def stages_by_task(federation: Federation, purpose: Purpose) -> dict[str, tuple[str, ...]]:
-    """The stages of each task of a run that runs stages, by its id: ``<party>_<phase>.<name>``.
+    """Return the stages of each task of a run, by task ID ``<party>_<phase>.<name>``.
 
     Args:
-        federation: As declared.
-        purpose: What the run is for.
+        federation: The federation as declared.
+        purpose: The run's purpose.
     """
     return {
         f"{party}_{phase.name}.{chain.name}": chain.stages
@@ -93,18 +93,18 @@ def stages_by_task(federation: Federation, purpose: Purpose) -> dict[str, tuple[
 
 
 def tasks_with(stage: str) -> frozenset[str]:
-    """Names of the tasks that run a stage, in any federation.
+    """Return the names of the tasks that run a stage, in any federation.
 
     Args:
-        stage: Its name.
+        stage: Name of the stage.
     """
     return frozenset(task.split(".")[1] for task in STEPS[stage].tasks)
 
 
 def stages_in(task: str) -> frozenset[str]:
-    """Stages that a task of this name runs, in any federation.
+    """Return the stages that a task of this name runs, in any federation.
 
     Args:
-        task: Its name, without its groups.
+        task: The task's name, without its groups.
     """
     return frozenset(stage for stage in STEPS if task in tasks_with(stage))

@@ -1,13 +1,13 @@
-"""The protocol: the phases and the steps of a run, each declared once.
+"""The protocol: the phases and steps of a run, each declared once.
 
-DAGs, tasks, what waits for what, the code that runs, descriptions, and the table in
-docs/architecture.md follow from the two tables here and from `exchange.kinds.KINDS`.
+DAGs, tasks, their dependencies, the code that runs, descriptions, and the table in
+docs/architecture.md are derived from the two tables here and from `exchange.kinds.KINDS`.
 
-A task of Airflow costs a process, a slot and a look at the plan, most steps take under a second:
-so a task runs a chain of steps of one party. A chain ends where a person may have to look, clear
-or repeat: each data-quality check is a task of its own.
+An Airflow task costs a process, a slot and a reading of the plan, while most steps take less than a
+second. So a task runs a chain of steps of one party. A chain ends where a person may have to
+inspect, clear or repeat something: each data-quality check is a separate task.
 
-Light, because DAG files are made from it at every parse.
+Imports are light, because DAG files are parsed often.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from opboost_ops.exchange.kinds import (
     sentence,
 )
 
-#: Receiver of what a task's summary, success or failure tells.
+#: Receiver of what a task's summary, success or failure discloses.
 EVERYBODY = "everyone who sees the run"
 
 _SCORE: tuple[RunType, ...] = (
@@ -37,10 +37,10 @@ _SCORE: tuple[RunType, ...] = (
 
 @dataclass(frozen=True)
 class Chain:
-    """Consecutive steps of a party that one task of Airflow runs.
+    """Consecutive steps of a party that one Airflow task runs.
 
     Attributes:
-        name: The task's name: its main step.
+        name: The task's name, which is that of its main step.
         stages: Names of its steps, in order.
     """
 
@@ -50,18 +50,18 @@ class Chain:
 
 @dataclass(frozen=True)
 class Phase:
-    """Steps that a party runs one after the other, without waiting for anybody in between.
+    """Steps that a party runs in sequence, without waiting for another party in between.
 
     Attributes:
-        name: Its name.
-        title: Label of a party's group of tasks.
-        does: The group's tooltip.
-        roles: All parties of these roles run it side by side.
-        runs: The runs that have it.
-        beside: It needs nothing of the phase before but the plan, and runs beside it.
-        chains: In a run: its steps, in order; a task for each chain.
-        awaits: In a run: kinds of artifact that it needs beside the plan; of every feature holder
-            at the label holder, and at a feature holder those that are addressed to it.
+        name: Name of the phase.
+        title: Label of a party's task group.
+        does: Tooltip of the task group.
+        roles: Roles whose parties run it, in parallel.
+        runs: Types of run that include it.
+        beside: True if it needs only the plan, and runs in parallel to the phase before.
+        chains: In a run: its steps, in order, one task per chain.
+        awaits: In a run: kinds of artifact that it needs besides the plan; the label holder needs
+            every feature holder's, a feature holder those addressed to it.
     """
 
     name: str
@@ -75,14 +75,14 @@ class Phase:
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """Its steps, in order."""
+        """Return the names of its steps, in order."""
         return tuple(stage for chain in self.chains for stage in chain.stages)
 
     def senders(self, federation: Federation) -> tuple[str, ...]:
-        """Who sends what it awaits, by name; nobody where it awaits nothing.
+        """Return the names of the parties whose artifacts it waits for; empty if there are none.
 
         Args:
-            federation: As declared.
+            federation: The federation as declared.
         """
         if not self.awaits:
             return ()
@@ -91,23 +91,23 @@ class Phase:
         return (federation.label_holder,)
 
     def parties(self, federation: Federation) -> tuple[str, ...]:
-        """Whose phase it is, by name.
+        """Return the names of the parties that run it.
 
         Args:
-            federation: As declared.
+            federation: The federation as declared.
         """
         return tuple(n for n, spec in federation.parties.items() if spec.role in self.roles)
 
 
 @dataclass(frozen=True)
 class Disclosure:
-    """An exact disclosure of a step, outside any epsilon and beside its artifacts.
+    """An exact disclosure of a step, outside any epsilon and besides its artifacts.
 
     Attributes:
-        words: Its ledger entry; empty where a federation's runs tell nothing.
-        by: The step's summary, whether it and later steps fail, or messages of rounds.
-        topic: Of the messages, where there are several.
-        to: Its receiver; the label holder tells itself nothing.
+        words: Text of its ledger entry; empty if a federation's runs disclose nothing.
+        by: The channel: the step's summary, the failure of it or later steps, or round messages.
+        topic: Distinguishes several disclosures by messages.
+        to: Its receiver; what the label holder would disclose to itself is left out.
     """
 
     words: Words
@@ -121,22 +121,22 @@ class Step:
     """A step of the protocol: a function ``name(context) -> Outcome``.
 
     Attributes:
-        name: Of the function, and of its module in `pipeline.steps`.
-        does: A sentence for people.
-        tasks: The tasks that run it, ``<phase>.<task>``; in a run, a party runs it in the last of
-            these phases.
-        runs: The runs that have it, among those of its phases.
+        name: Name of the function, and of its module in `pipeline.steps`.
+        does: Description for people, one sentence.
+        tasks: Tasks that run it, ``<phase>.<task>``; a party runs it in the last of these phases
+            that the run has.
+        runs: Types of run that include it, among those of its phases.
         reads: Kinds of artifact that it uses.
         publishes: Kinds of artifact that it sends.
-        discloses: What it tells exactly beside these artifacts.
-        problem: The message of a failure that depends on private rows, in this and later steps;
-            of the party.
-        charges: What it charges where training is private.
-        approval: What a person of the party may have to approve before, with ``{federation}`` and
-            ``{receiver}``; an own release is asked about by what it opens.
-        checks: How the names of the data-quality checks begin that it makes.
+        discloses: Exact disclosures besides these artifacts.
+        problem: Message for failures of this and later steps that depend on private rows; ``{}``
+            is the party.
+        charges: What it charges in private training.
+        approval: Description of what a person of the party may have to approve, with
+            ``{federation}`` and ``{receiver}``; releases are described by what they open.
+        checks: Prefixes of the names of its data-quality checks.
         emits: The asset that its task emits.
-        module: Of the function, where its name is another one.
+        module: Module of the function, if its name differs.
     """
 
     name: str
@@ -154,25 +154,25 @@ class Step:
     module: str = ""
 
     def task_in(self, phase: str) -> str | None:
-        """The task that runs it in a phase; None where it has no part in it.
+        """Return the task that runs it in a phase; None if the phase does not include it.
 
         Args:
-            phase: The phase's name.
+            phase: Name of the phase.
         """
         return dict(task.split(".") for task in self.tasks).get(phase)
 
     def disclosures(
         self, federation: Federation, party: str, by: str = ""
     ) -> list[tuple[str, str, str]]:
-        """List the exact disclosures of a party that runs it, beside its artifacts.
+        """Return the exact disclosures of a party that runs it, besides its artifacts.
 
         Args:
-            federation: As declared.
-            party: Its name.
-            by: By what; by anything when empty.
+            federation: The federation as declared.
+            party: Name of the party.
+            by: The channel; all channels if empty.
 
         Returns:
-            Of each the kind of its ledger entry, its receiver, and the sentence.
+            Kind of ledger entry, receiver and sentence of each.
         """
         owner = federation.label_holder
         receivers = {"everybody": EVERYBODY, "parties": "all parties", "label_holder": owner}
@@ -185,12 +185,12 @@ class Step:
 
 
 def _rows(federation: Federation) -> str:
-    # With a guarantee, their number is told with noise, by the sums.
+    # In private training the sums disclose the number of rows with noise.
     return "how many rows this party trains on" if federation.training.private is None else ""
 
 
 def _scored(federation: Federation) -> str:
-    # In other modes it is redacted: the number of common people stays home.
+    # In other modes it is redacted: the number of common people is private.
     return "how many new rows were scored" if federation.scoring.mode == "local" else ""
 
 
@@ -215,7 +215,7 @@ def _champion(federation: Federation) -> str:
 
 def _sums(topic: str) -> Callable[[Federation], str]:
     def words(federation: Federation) -> str:
-        from opboost_ops.learning.federboost.declared import disclosures  # Heavy.
+        from opboost_ops.learning.federboost.declared import disclosures  # Slow to import.
 
         return disclosures(federation).get(topic, "")
 
@@ -371,7 +371,7 @@ _STEPS = (
         checks=("release", "attacks"),
         module="checks",
     ),
-    # All that waits for the query: what a feature holder works out before is kept by earlier tasks.
+    # Only steps that need the query: earlier tasks do what a feature holder can compute before.
     Step(
         "seal",
         "Seals each row, and publishes ranks, or values of new rows, as a signed artifact.",
@@ -414,7 +414,7 @@ _STEPS = (
         module="checks",
     ),
     Step("train", "Trains on ranks.", tasks=("train.train",), charges="model"),
-    # Apart, since rounds that were broken off are tried again.
+    # A task of its own, because interrupted rounds are retried.
     Step(
         "encode_rows",
         "Maps raw values to integers of the declared domain; sets held-out rows aside.",
@@ -502,7 +502,7 @@ _STEPS = (
         reads=("ranks",),
         discloses=(Disclosure(_champion),),
     ),
-    # By this alone Airflow knows that there is a new champion: without one it is skipped.
+    # Airflow learns of a new champion from this step alone: without one it is skipped.
     Step(
         "announce_champion",
         "Announces a new champion; skipped if the gate rejected the model.",

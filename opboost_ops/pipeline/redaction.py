@@ -1,9 +1,9 @@
-"""Redaction of a stage's summary, because everybody who sees the run reads it.
+"""Redaction of a stage's summary, because everyone who sees the run can read it.
 
-A fact on private data is in a summary only where the stage says what it tells: then it has a ledger
-entry towards everyone who sees the run. All else stays in the party's home, for its own people:
-counts of rows, splits and thresholds, and at the label holder all that follows from the common
-people, whom feature holders are not to know.
+A fact about private data stays in a summary only if the step declares its disclosure, which then
+has a ledger entry towards everyone who sees the run. All other facts stay in the party's home, for
+its own people: counts of rows, splits and thresholds, and at the label holder everything that
+depends on the common people, who must stay unknown to feature holders.
 """
 
 import hashlib
@@ -12,15 +12,15 @@ from typing import Any
 
 from opboost_ops.pipeline.stage import SKIP, Context, Home
 
-#: Names that are told one by one; of more, only how many there are and what they come to.
+#: Maximum names that are listed; longer lists are replaced by their number and sum.
 _MOST = 16
 
 
 def counts(by_name: Mapping[str, int]) -> dict[str, int]:
-    """Counts by name, or their sum where there are many.
+    """Return counts by name, or their number and sum if there are many.
 
     Args:
-        by_name: Public counts, such as of thresholds by feature.
+        by_name: Public counts, such as numbers of thresholds by feature.
 
         >>> counts({"bank.income": 3})
         {'bank.income': 3}
@@ -33,10 +33,10 @@ def counts(by_name: Mapping[str, int]) -> dict[str, int]:
 
 
 def digests(full: Sequence[str]) -> list[str]:
-    """Digests of artifacts in short, or where there are many, one of all of them.
+    """Return shortened digests of artifacts, or one digest of all if there are many.
 
     Args:
-        full: In their order, hex.
+        full: Digests in order, hex.
     """
     if len(full) <= _MOST:
         return [digest[:16] for digest in full]
@@ -44,26 +44,26 @@ def digests(full: Sequence[str]) -> list[str]:
 
 
 def verdicts(passed: Mapping[str, bool]) -> dict[str, Any]:
-    """How many checks passed, and the names of those that failed.
+    """Return the number of passed checks, and the names of failed ones.
 
     Args:
-        passed: By boundary.
+        passed: Verdicts by boundary.
     """
     failed = [name for name, good in passed.items() if not good]
     return {"passed": len(passed) - len(failed), "failed": failed[:_MOST]}
 
 
-#: Folder of a run's home with the whole summary of each stage that leaves something out.
+#: Folder in a run's home with the full summary of each stage whose public one is redacted.
 FOLDER = "summaries"
 
-#: What stands for the words of a decision.
+#: Replacement for the reason of a decision.
 WORDS = "only the label holder sees the reason"
 
-#: The first stage that knows who is common.
+#: The first stage that knows the common people.
 _FIRST = "open_rows"
 
-#: Entries that follow from declared files and the plan, or that a signed artifact for all parties
-#: says: digests, the version that is champion in the next plan, the transcript of the rounds.
+#: Entries derived from declared files, the plan or a signed artifact for all parties: digests, the
+#: champion's version in the next plan, the transcript of the rounds.
 PUBLIC = frozenset(
     {"champion", "conversation", "features", "mode", "parties", "private", "published", "ranked",
      "trees", "version", SKIP}
@@ -73,13 +73,13 @@ PUBLIC = frozenset(
 def redact(
     context: Context, stage: str, summary: Mapping[str, Any], entered: bool
 ) -> dict[str, Any]:
-    """The public part of a summary.
+    """Return the public part of a summary.
 
     Args:
-        context: The stage's.
-        stage: Its name.
-        summary: All of it.
-        entered: Whether the party's ledger has an entry of what the summary tells everybody.
+        context: The stage's context.
+        stage: Name of the stage.
+        summary: The full summary.
+        entered: True if the party's ledger has an entry for what the summary discloses.
     """
     if entered and not follows_opening(context, stage):
         return dict(summary)
@@ -88,11 +88,11 @@ def redact(
 
 
 def follows_opening(context: Context, stage: str) -> bool:
-    """True if a stage's results follow from the common people.
+    """Return True if a stage's results depend on the common people.
 
     Args:
-        context: The stage's.
-        stage: Its name.
+        context: The stage's context.
+        stage: Name of the stage.
     """
     stages = context.stages
     mine = context.party == context.federation.label_holder and _FIRST in stages
@@ -100,12 +100,12 @@ def follows_opening(context: Context, stage: str) -> bool:
 
 
 def whole(home: Home, stage: str, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """All of a summary, for the operator of the party.
+    """Return a full summary, for the operator of the party.
 
     Args:
-        home: The party's, of the run.
-        stage: The stage's name.
-        summary: What was told.
+        home: The party's home of the run.
+        stage: Name of the stage.
+        summary: The public summary.
     """
     name = f"{FOLDER}/{stage}"
     return dict(home.json(name)) if home.has(name) else dict(summary)

@@ -1,7 +1,7 @@
-"""Inputs and results of a stage. Stages neither publish nor keep accounts.
+"""Inputs and results of a stage. A stage itself neither publishes nor writes to the ledger.
 
-Only releases are taken within a stage, by what `runner` gives it for that: they are charged, and
-people pinned, before anything is made of them.
+Releases are the exception: a stage takes them through the interface that `runner` gives it; they
+are charged, and people pinned, before anything is derived from them.
 """
 
 import time
@@ -36,13 +36,13 @@ from opboost_ops.privacy.releases import FeatureResponses
 
 
 class ReleaseDoor(Protocol):
-    """The party's releases, as a run uses them."""
+    """Interface of a stage to the party's releases in a run."""
 
     def unpinned(self, people: np.ndarray) -> np.ndarray:
-        """Whose values the run must read, bool, shape (n,).
+        """Return the people whose values the run must read, bool, shape (n,).
 
         Args:
-            people: Keyed hashes of everybody in the table, uint8, shape (n, 16).
+            people: Keyed hashes of everyone in the table, uint8, shape (n, 16).
         """
         ...
 
@@ -52,8 +52,8 @@ class ReleaseDoor(Protocol):
         """Charge, pin and record the run's releases; see `Releases.take`.
 
         Args:
-            people: Keyed hashes of everybody in the table, uint8, shape (n, 16).
-            rows: The rows whose values were read, rising, shape (m,).
+            people: Keyed hashes of everyone in the table, uint8, shape (n, 16).
+            rows: Row numbers of the values that were read, ascending, shape (m,).
             values: Domain integers of these rows by preprocessed column, shape (m,) each.
         """
         ...
@@ -61,17 +61,17 @@ class ReleaseDoor(Protocol):
 
 @dataclass(frozen=True)
 class PartyContext:
-    """A party and its table in a federation, also outside of runs.
+    """A party and its table in a federation, within a run or outside.
 
     Attributes:
-        federation: As declared; in a run the plan's, with the form's values in it.
-        run: The run's id; empty outside of runs.
-        party: The party.
+        federation: The federation as declared; in a run the plan's, with the form's values.
+        run: The run's ID; empty outside of runs.
+        party: Name of the party.
         site: Its site.
         policy: Its policy.
-        home: Its private folder for this run.
-        purpose: What the run is for.
-        stages: All stages of the party in this run, in order.
+        home: Its private folder for the run.
+        purpose: The run's purpose.
+        stages: All stages of the party in the run, in order.
     """
 
     federation: Federation
@@ -84,52 +84,52 @@ class PartyContext:
     stages: tuple[str, ...] = ()
 
     def alignment_key(self) -> bytes:
-        """The label holder's key of the digests from which common order and held-out rows follow.
+        """Return the label holder's key of the digests that give common order and held-out rows.
 
-        It follows from its key file or, without one, from its noise secret.
+        It comes from its key file or, without one, from its noise secret.
         """
         return alignment_key(self.site, self.federation.name)
 
     @property
     def declared(self) -> Party:
-        """The party as the federation declares it."""
+        """Return the party as the federation declares it."""
         return self.federation.parties[self.party]
 
     @property
     def registry(self) -> Registry:
-        """The versions of the federation's model at the party."""
+        """Return the registry of the federation's models at the party."""
         return Registry(self.site.models, self.federation.name)
 
     def columns(self, party: str = "") -> tuple[Column, ...]:
-        """The columns that a feature holder releases, in order.
+        """Return the columns that a feature holder releases, in order.
 
         Args:
-            party: Which one; this party when absent.
+            party: Name of the feature holder; this party if empty.
         """
         return columns_of(self.federation, party or self.party)
 
     def declarations(self) -> dict[str, Declaration]:
-        """The declarations of the features that this party releases, by feature."""
+        """Return the declarations of the features that this party releases, by feature."""
         return declarations(self.federation, self.party, self.policy, self.site)
 
     @property
     def person_key(self) -> bytes:
-        """Under which this party hashes the IDs of people."""
+        """Return the key of this party's hashes of people's IDs."""
         return noise.keyed_by(self.site.noise_secret(), "people")
 
     @property
     def lasting(self) -> Home:
-        """The party's private folder for the federation, which outlives its runs."""
+        """Return the party's private folder for the federation, which outlives its runs."""
         return Home(self.site.home / self.federation.name)
 
     @property
     def table_path(self) -> Path:
-        """The party's table, a file or a folder: the training table, or that of new rows.
+        """Return the path of the party's training table, or of its new rows: a file or a folder.
 
-        Of a source, and where IDs or persons' rows are made, it is the copy of the run.
+        For a source, and for a table whose IDs or rows per person are made, it is the run's copy.
 
         Raises:
-            ConfigError: ``site.yaml`` names none for this federation.
+            ConfigError: ``site.yaml`` names no table for this federation.
         """
         table = table_of(self.site, self.federation.name, self.federation.id, self.purpose)
         return self.home.folder / COPY if isinstance(table, Source) else table
@@ -143,14 +143,13 @@ class Context(PartyContext):
         store: The exchange, for reading only.
         plan: Digest of the plan.
         timeout: Seconds to wait for another party's artifact.
-        acceptance: What the party accepts of the run, the plan first.
-        open_mailbox: Opens the party's side of the rounds.
+        acceptance: The party's accepted artifacts of the run, starting with the plan.
+        open_mailbox: Opens the party's mailbox for the rounds.
         releases: The party's releases.
-        confirm: Asks the party's people about releases for the reasons given, and refuses until
-            they have approved.
-        tell: Told how far the stage is; it stays with the party.
+        confirm: Requests approval of releases for the given reasons, and raises until it is given.
+        tell: Reports the stage's progress, within the party only.
         waited: Seconds spent waiting.
-        polled: Processor seconds spent waiting.
+        polled: CPU seconds spent waiting.
     """
 
     store: Store
@@ -166,30 +165,30 @@ class Context(PartyContext):
 
     @property
     def model(self) -> str | None:
-        """The version that a scoring run uses; in a training run, the champion before it."""
+        """Return the version that a scoring run uses; in training, the champion before the run."""
         return self.acceptance.plan.model
 
     @property
     def scored_version(self) -> str:
-        """The version that a scoring run uses."""
+        """Return the version that a scoring run uses."""
         assert self.model is not None
         return self.model
 
     @property
     def reference(self) -> str | None:
-        """The version to which a training run compares its model."""
+        """Return the version that a training run compares its model with."""
         return self.acceptance.plan.reference or self.model
 
     def require_passed(self, name: str) -> None:
-        """Make sure that a check of this run has passed at this party.
+        """Require that a check of this run has passed at this party.
 
-        A task that somebody marks as successful in Airflow has checked nothing.
+        A task that someone marked as successful in Airflow has checked nothing.
 
         Args:
-            name: Of the document with the check's verdicts.
+            name: Name of the document with the check's verdicts.
 
         Raises:
-            ContractError: It was not made, or it failed.
+            ContractError: The check has not run, or it failed.
         """
         if not (self.home.has(name) and all(self.home.json(name).values())):
             raise ContractError(
@@ -205,16 +204,16 @@ class Context(PartyContext):
         *,
         rows: int | None = None,
     ) -> Artifact:
-        """An artifact of this run that this party accepts; its own ones, too.
+        """Return an artifact of this run, after acceptance; the party's own ones included.
 
         Args:
             kind: Its kind.
             about: The party that it is about.
-            rows: The row count it must have.
+            rows: Required number of rows.
 
         Raises:
             ArtifactError: It is missing.
-            Rejected: It is not what it must be.
+            Rejected: It is invalid.
         """
         begin, polled = time.perf_counter(), time.process_time()
         files = self.store.wait(
@@ -227,7 +226,7 @@ class Context(PartyContext):
         return self.acceptance.accept(kind, about, files, datetime.now(UTC).date(), rows)
 
     def manifest(self, kind: Kind, about: str) -> Manifest:
-        """The manifest of an artifact that an earlier stage has received; no file is read again.
+        """Return the manifest of an artifact that an earlier stage has received, without its files.
 
         Args:
             kind: Its kind.
@@ -243,10 +242,10 @@ class Context(PartyContext):
 
 
 def alignment_key(site: Site, federation: str) -> bytes:
-    """The key of the digests from which common order and held-out rows follow.
+    """Return the key of the digests that determine the common order and the held-out rows.
 
     Args:
-        site: The label holder's.
+        site: The label holder's site.
         federation: Name of the federation.
     """
     file = site.alignment_key
@@ -254,25 +253,25 @@ def alignment_key(site: Site, federation: str) -> bytes:
     return noise.keyed_by(secret, f"alignment:{federation}")
 
 
-#: A run's copy of a table that is no local Parquet file, in the run's folder.
+#: File in the run's folder with the copy of a table that is not a local Parquet file.
 COPY = "table.parquet"
 
 
 def table_of(site: Site, federation: str, identity: IdColumn, purpose: Purpose) -> Path | Source:
-    """A party's table for a federation.
+    """Return a party's table for a federation.
 
     Args:
-        site: The party's.
+        site: The party's site.
         federation: Name of the federation.
-        identity: How the federation makes its IDs.
-        purpose: The training table, or that of new rows.
+        identity: The federation's ID column.
+        purpose: Selects the training table or that of new rows.
 
     Returns:
-        A table that is used as it is, or what a run copies before it uses it: a source, and every
-        table whose IDs are made, or that may have several rows of a person.
+        The path of a table that is used unchanged, or the source of one that a run copies first:
+        external sources, and tables whose IDs are made or that have several rows per person.
 
     Raises:
-        ConfigError: ``site.yaml`` names none.
+        ConfigError: ``site.yaml`` names no such table.
     """
     tables = site.tables.get(federation)
     path: Path | Source | None = None
@@ -295,18 +294,18 @@ class Outcome:
     """The result of a stage.
 
     Attributes:
-        tables: Tables to keep at home, or blocks of them as they are made.
-        documents: JSON values to keep at home.
-        lasting: JSON values to keep at home beyond the run.
-        files: Other files to keep at home.
+        tables: Tables to store at home, or their blocks as they are made.
+        documents: JSON values to store at home.
+        lasting: JSON values to store at home beyond the run.
+        files: Other files to store at home.
         drafts: Artifacts to publish.
-        model: What a differentially private model costs, charged before anything is kept of it.
-        summary: Facts for the party's own people: no duration. Everybody sees those that are
-            public, and the others only where the step's declaration says what they tell.
-        notices: What the party's own people should look at, by name; it goes no further.
-        spent: Seconds by what they were spent on, beside those that are taken of every stage, in
-            which ``quality_seconds`` of data-quality checks do not count; they stay at home.
-        failure: Raised after everything was kept: a failed check keeps its report.
+        model: Charge of a differentially private model, made before anything of it is stored.
+        summary: Facts for the party's own people, without durations. Everyone sees public facts,
+            and others only if the step declares their disclosure.
+        notices: Names of notices to the party's own people only.
+        spent: Seconds by activity, besides the times measured for every stage, which exclude
+            ``quality_seconds`` of data-quality checks; they stay at home.
+        failure: Raised after everything was stored, so that a failed check leaves its report.
     """
 
     tables: Mapping[str, pa.Table | Iterator[pa.Table]] = field(default_factory=dict)
@@ -321,7 +320,7 @@ class Outcome:
     failure: ContractError | None = None
 
 
-#: In a summary: why there was nothing to do; tasks that come after it are skipped.
+#: Summary key with the reason why there was nothing to do; later tasks are skipped.
 SKIP = "skip"
 
 #: A step of the protocol.
