@@ -38,6 +38,11 @@ def pinned() -> list[Requirement]:
     return [pin for pin in pins if pin.marker is None or pin.marker.evaluate()]
 
 
+def test_the_verifier_is_short_enough_to_read() -> None:
+    files = (ROOT / "opboost_ops" / "verifier").glob("*.py")
+    assert sum(len(path.read_text().splitlines()) for path in files) <= 2500
+
+
 def test_lock_has_hashes_and_no_address() -> None:
     lock = (ROOT / "requirements.lock").read_text()
     entries = re.split(r"\n(?=[a-z0-9])", lock, flags=re.IGNORECASE)

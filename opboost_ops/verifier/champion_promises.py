@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,197 +11,218 @@ import pyarrow as pa
 import pyarrow.feather as feather
 from pyarrow import parquet
 
-from opboost_ops.verifier import sealed_rows
-from opboost_ops.verifier.outcomes import Check, Outcome
-from opboost_ops.verifier.party_promises import OwnSide
-from opboost_ops.verifier.places import Run
+from opboost_ops.verifier.outcomes import Check, NotCheckableError
+from opboost_ops.verifier.party_promises import OwnSide, entries_of
+from opboost_ops.verifier.places import read_json, sha256
 from opboost_ops.verifier.plans import Plan
+from opboost_ops.verifier.sealed_rows import keyed_by, person_hashes
 
 #: Lines of a model that tell of the machine that made it.
 _LOCAL = re.compile(r"tree_sizes=|\[(num_threads|data|valid|output_model|input_model):")
 
-#: Bits of a split's kind in LightGBM's text.
+#: In LightGBM's text: a tree, what is said of its splits, and the bits of a split's kind.
+_TREE, _SPLIT = (
+    re.compile(r"(?m)^Tree=\d+\n(?:.+\n)*"),
+    ("decision_type", "split_feature", "threshold"),
+)
 _CATEGORICAL, _LEFT, _MISSING, _NAN = 1, 2, 12, 8
 
-_OBJECTIVES = {"binary": "binary", "multiclass": "multiclass", "regression": "regression"}
+
+class Version:
+    """A version in a label holder's registry, with the plan of the run that made it."""
+
+    def __init__(self, own: OwnSide, plan: Plan) -> None:
+        self.own, self.plan = own, plan
+        self.folder = (own.party.path("models", "models") or Path()) / plan.run
+        self.model = next(iter(self.folder.glob("model.json")), self.folder / "model.txt")
+
+    @property
+    def task(self) -> str:
+        """What is learnt."""
+        return str(self.plan.parties[self.plan.label_holder]["label"]["task"])
+
+    def json(self, name: str) -> Any:
+        """A document of the version."""
+        return read_json(self.folder / f"{name}.json")
+
+    def table(self, name: str) -> pa.Table:
+        """A table of its run at home."""
+        return feather.read_table(self.own.home_file(self.plan, f"{name}.arrow"))
+
+    @property
+    def is_champion(self) -> bool:
+        """True if it is in use."""
+        path = self.folder.parent / "champion.json"
+        return path.is_file() and bool(read_json(path)["version"] == self.folder.name)
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The history of its registry."""
+        path = self.folder.parent / "history.jsonl"
+        lines = path.read_text().splitlines() if path.is_file() else []
+        return [json.loads(line) for line in lines]
+
+    @property
+    def ranges(self) -> dict[str, tuple[int, int]]:
+        """By the names of other parties' columns: least and greatest value of their domain."""
+        return {
+            f"{holder}.{column.name}": (column.inputs[0], column.inputs[-1])
+            for holder in self.plan.feature_holders
+            for column in self.plan.columns(holder)
+        }
+
+    @property
+    def split_values(self) -> dict[str, dict[int, float]]:
+        """By the names of other parties' columns and rank, the split values that they answered."""
+        values: dict[str, dict[int, float]] = {}
+        for holder in self.plan.feature_holders:
+            answer = self.plan.artifacts[f"split_values/{holder}"]
+            for name, splits in json.loads(self.own.opened(answer, self.plan))["splits"].items():
+                values[f"{holder}.{name}"] = {int(rank): value for rank, value in splits.items()}
+        return values
+
+    def require(self, *, repeatable: bool = False) -> None:
+        """Raise if the model is of a kind that is not read, or not trained again, here."""
+        training, trainer = self.plan.training, self.plan.training["trainer"]
+        if trainer not in ("lightgbm", "xgboost", "federboost"):
+            raise NotCheckableError(f"models of the trainer {trainer}")
+        if training.get("denoise") not in (None, "none"):
+            raise NotCheckableError("models with denoising")
+        if repeatable and trainer == "federboost":
+            raise NotCheckableError("models of horizontal learning, made of sums of all parties")
+        if repeatable and trainer == "xgboost":
+            raise NotCheckableError("models of XGBoost, whose sums depend on the number of threads")
+        for key in ("tuning", "early_stopping") if repeatable else ():
+            if training.get(key) is not None:
+                raise NotCheckableError(f"models with training.{key}")
 
 
-def check_champion(outcome: Outcome, own: OwnSide) -> None:
-    """Check every version of the label holder whose run is still at home."""
-    versions, model, thresholds, metrics, gate = [
-        outcome.promise(check) for check in (_versions, _model, _thresholds, _metrics, _gate)
-    ]
-    models, home = own.party.path("models", "models"), own.party.path("home", "home")
-    for run, plan in own.runs:
-        if plan.purpose != "train" or models is None or home is None:
-            continue
-        version, home_folder = models / run.federation / run.run, home / run.federation / run.run
-        if not (version / "sha256.json").is_file():
-            continue
-        versions.run(_versions(version), run.name)
-        removed = not (home_folder / "gate.json").is_file()
-        missing = "the home folders of runs that were removed" if removed else _not_checkable(plan)
-        gate.run([(None, missing)] if removed else _gate(run, version, home_folder), run.name)
-        unread = [(None, missing)]
-        if not plan.is_horizontal:
-            thresholds.run(unread if missing else _thresholds(own, run, plan, version), run.name)
-        metrics.run(unread if missing else _metrics(version, home_folder), run.name)
-        if own.state.forgotten and _is_champion(version):
-            outcome.promise(_forgotten).run(_forgotten(own, run, plan, home_folder), run.name)
-        if missing := missing or _not_trained_again(plan):
-            model.run([(None, missing)])
-        else:
-            model.run(_model(own, run, plan, version, home_folder), run.name)
+def check_versions(version: Version) -> Iterator[Check]:
+    """Each version's files are those that were registered, under its run's agreement."""
+    digests = {path.name: sha256(path.read_bytes()) for path in version.folder.iterdir()}
+    listed, plan = version.json("sha256"), version.plan
+    del digests["sha256.json"]
+    for name in sorted(digests.keys() | listed.keys()):
+        yield digests.get(name) == listed.get(name), f"another {name} than was registered"
+    agreement = {"digest": plan.document["agreement"], "protocol": plan.document["protocol"]}
+    yield version.json("agreement") == agreement, "made under another agreement"
+    # The version's file also has entries at their default.
+    declared = dict(entries_of(version.json("federation")))
+    is_planned = all(declared.get(path) == entry for path, entry in entries_of(plan.federation))
+    yield is_planned, "made under another declaration than its plan's"
 
 
-def _versions(version: Path) -> Iterator[Check]:
-    """Each version's files are those that were registered."""
-    for name, digest in _json(version / "sha256.json").items():
-        content = (version / name).read_bytes()
-        yield sealed_rows.sha256(content) == digest, f"another {name} than was registered"
+def check_champion(version: Version) -> Iterator[Check]:
+    """The champion is the version that was put into use last."""
+    used = [event["version"] for event in version.events if event["event"] != "kept"]
+    is_last = used[-1:] == [version.folder.name]
+    yield version.is_champion == is_last, "its history says something else"
 
 
-def _not_checkable(plan: Plan) -> str:
-    """Why a run's model is not read; empty if it is."""
-    training = plan.federation.get("training", {})
-    if training.get("trainer", "lightgbm") not in ("lightgbm", "xgboost", "federboost"):
-        return f"models of the trainer {training['trainer']}"
-    return "models with denoising" if training.get("denoise") not in (None, "none") else ""
-
-
-def _not_trained_again(plan: Plan) -> str:
-    """Why a run's model is not trained again; empty if it is."""
-    training = plan.federation.get("training", {})
-    if plan.is_horizontal:
-        return "models of horizontal learning, which follow from sums over all parties"
-    if training.get("trainer") == "xgboost":
-        return "models of XGBoost, whose sums depend on the number of threads"
-    searched = [key for key in ("tuning", "early_stopping") if training.get(key) is not None]
-    return f"models with training.{searched[0]}" if searched else ""
-
-
-def _gate(run: Run, version: Path, home_folder: Path) -> Iterator[Check]:
+def check_gate(version: Version) -> Iterator[Check]:
     """Each promotion follows from the recorded metrics by its rule."""
-    gate, evaluation = _json(home_folder / "gate.json"), _json(version / "evaluation.json")
-    lines = (version.parent / "history.jsonl").read_text().splitlines()
-    events = [json.loads(line) for line in lines]
-    promoted = any(e["version"] == run.run and e["event"] == "promoted" for e in events)
-    yield promoted == gate["promote"], "not promoted as its gate decided"
-    name, new = gate["metric"], gate["new"]
+    plan, evaluation = version.plan, version.json("evaluation")
+    gate = read_json(version.own.home_file(plan, "gate.json"))
+    name, new, value, promoted = (gate[key] for key in ("metric", "new", "value", "promote"))
+    first = [e["event"] for e in version.events if e["version"] == version.folder.name][:1]
+    yield (first == ["promoted"]) == promoted, "not promoted as its gate decided"
     metrics = evaluation["metrics"][f"federated_{evaluation['mode']}"]
     yield new == metrics.get(name), "the gate saw another metric"
+    is_main = name == ("r2" if version.task == "regression" else "auc")
+    yield is_main or plan.training.get("private") not in (None, "none"), "another metric"
+    tolerance = plan.training["tolerance"]
+    yield gate["tolerance"] == tolerance, "another tolerance than its plan's"
     if "repeats" in gate:
         # The champion's own model replaces nothing, whatever its metrics.
-        (model,) = (path for path in version.glob("model.*") if path.suffix in (".txt", ".json"))
-        before = version.parent / gate["repeats"] / model.name
-        same = before.is_file() and before.read_bytes() == model.read_bytes()
-        yield same and gate["promote"] is False, "the repeated model is another one, or promoted"
+        before = version.folder.parent / gate["repeats"] / version.model.name
+        same = before.is_file() and before.read_bytes() == version.model.read_bytes()
+        yield same and promoted is False, "the repeated model is another one, or promoted"
         return
     if "overtaken" in gate:
         # What the rule compared it with was out of use when the run registered it.
-        used = (e["version"] for e in events if e["event"] != "kept")
-        yield any(name != run.run for name in used), "overtaken by no other version"
-        yield gate["promote"] is False, "overtaken, and promoted"
+        others = {e["version"] for e in version.events if e["event"] != "kept"}
+        is_overtaken = bool(others - {version.folder.name})
+        yield is_overtaken and promoted is False, "overtaken by no other version, or promoted"
         return
     gain = gate.get("gain")
     if gain is None:
         # Of private models, and where nothing can be compared.
-        value = gate["value"]
         better = value is None or (new <= value if name == "mse" else new >= value)
-        yield gate["promote"] is False or better or gate["tolerance"] > 0, "worse, and promoted"
+        yield promoted is False or better or tolerance > 0, "worse, and promoted"
         return
-    exact = abs(new - gate["value"] - gain["value"]) < 1e-9
-    yield exact and gain["low"] <= gain["value"] <= gain["high"], "not the metrics' difference"
-    if gate["against"] == "alone":
-        recorded = evaluation["gains"]["label_holder_alone"][name]
-        yield gain == recorded, "another gain than the evaluation's"
-        holds = gain["high"] >= 0
-    else:
-        holds = gain["value"] >= -gate["tolerance"]
-    yield gate["promote"] == holds, "the rule decides otherwise"
+    is_difference = abs(new - value - gain["value"]) < 1e-9
+    is_within = gain["low"] <= gain["value"] <= gain["high"]
+    yield is_difference and is_within, "not the metrics' difference"
+    against = "alone" if gate["version"] is None else "reference"
+    yield gate["against"] == against, "compared with something else"
+    if against == "alone":
+        recorded = [evaluation[of]["label_holder_alone"][name] for of in ("gains", "metrics")]
+        yield recorded == [gain, value], "another gain than the evaluation's"
+    holds = gain["high"] >= 0 if against == "alone" else gain["value"] >= -tolerance
+    yield promoted == holds, "the rule decides otherwise"
 
 
-def _split_values(own: OwnSide, run: Run, plan: Plan) -> dict[str, dict[int, float]]:
-    """By full column name and rank, the split values that feature holders answered."""
-    place = own.party.path("encryption_key", "keys/encryption.key")
-    values: dict[str, dict[int, float]] = {}
-    for holder in plan.feature_holders:
-        artifact = run.artifacts[f"split_values/{holder}"]
-        raw = artifact.content("document.json")
-        if artifact.manifest["encrypted_to"] is not None and place is not None:
-            key = sealed_rows.read_private_key(place)
-            raw = sealed_rows.opened(raw, key, artifact.digest, "document.json")
-        for name, splits in json.loads(raw)["splits"].items():
-            values[f"{holder}.{name}"] = {int(rank): value for rank, value in splits.items()}
-    return values
-
-
-def _thresholds(own: OwnSide, run: Run, plan: Plan, version: Path) -> Iterator[Check]:
+def check_thresholds(version: Version) -> Iterator[Check]:
     """Each threshold on another party's column is a split value it answered."""
-    values = _split_values(own, run, plan)
-    ranked = set(_json(version / "columns.json")["ranked"])
-    for name, threshold in _numeric_splits(version):
-        if name in ranked:
+    version.require()
+    values, others = version.split_values, version.ranges
+    for name, threshold in _numeric_splits(version.model):
+        if name in others:
             is_answered = threshold in values.get(name, {}).values()
             yield is_answered, f"a threshold on {name} was not answered"
 
 
-def _numeric_splits(version: Path) -> Iterator[tuple[str, float]]:
+def _numeric_splits(model: Path) -> Iterator[tuple[str, float]]:
     """Column and threshold of each split of a model that is not on categories."""
-    if (version / "model.json").is_file():
-        learner = _json(version / "model.json")["learner"]
+    if model.suffix == ".json":
+        learner = read_json(model)["learner"]
         for tree in learner["gradient_booster"]["model"]["trees"]:
             keys = ("left_children", "split_type", "split_indices", "split_conditions")
             for left, kind, feature, threshold in zip(*(tree[key] for key in keys), strict=True):
                 if left >= 0 and not kind & _CATEGORICAL:
                     yield learner["feature_names"][feature], threshold
         return
-    lines = (version / "model.txt").read_text().split("\n")
-    names = _names(lines)
-    for tree in _trees(lines, ("split_feature", "threshold", "decision_type")):
-        for feature, threshold, kind in zip(*(line.split() for _, line in tree), strict=True):
+    text = model.read_text()
+    names = _line(text, "feature_names")
+    for tree in map(_tree, _TREE.findall(text)):
+        for kind, feature, threshold in zip(*(tree[key] for key in _SPLIT), strict=True):
             if not int(kind) & _CATEGORICAL:
                 yield names[int(feature)], float(threshold)
 
 
-def _model(own: OwnSide, run: Run, plan: Plan, version: Path, home_folder: Path) -> Iterator[Check]:
+def check_model(version: Version) -> Iterator[Check]:
     """Trained again on the kept frame, the recorded library gives the registered model, exactly."""
+    version.require(repeatable=True)
+    frame, made_by = version.table("frame"), version.json("card")["software"]["LightGBM"]
     import lightgbm
 
-    made_by = _json(version / "card.json")["software"].get("LightGBM")
     if made_by != lightgbm.__version__:
-        yield None, f"LightGBM {made_by}"
-        return
-    facts = _json(version / "columns.json")
-    text = _trained(plan, feather.read_table(home_folder / "frame.arrow"), facts)
-    same = text == (home_folder / "partial_model.txt").read_text()
+        raise NotCheckableError(f"LightGBM {made_by}")
+    text = _trained(version, frame)
+    same = text == version.own.home_file(version.plan, "partial_model.txt").read_text()
     yield same, "another model on ranks follows from the frame"
-    ranges = {
-        f"{holder}.{column.name}": (column.inputs[0], column.inputs[-1])
-        for holder in plan.feature_holders
-        for column in plan.columns(holder)
-    }
-    materialised = _with_values(text.split("\n"), _split_values(own, run, plan), ranges)
-    yield materialised == (version / "model.txt").read_text(), "another model was registered"
+    materialised = _with_values(text, version.split_values, version.ranges)
+    yield materialised == version.model.read_text(), "another model was registered"
 
 
-def _trained(plan: Plan, frame: pa.Table, facts: Mapping[str, Any]) -> str:
+def _trained(version: Version, frame: pa.Table) -> str:
     """LightGBM's text of the model on ranks, as the label holder keeps it."""
     import lightgbm
 
-    training, names, rows = plan.federation["training"], facts["names"], frame.num_rows
+    training, facts = version.plan.training, version.json("columns")
+    names, ranked = facts["names"], version.ranges
     matrix = _matrix(frame, names)
-    own = {k: v for k, v in training.get("parameters", {}).items() if k != "monotone_constraints"}
-    directions = training.get("parameters", {}).get("monotone_constraints", {})
+    own = dict(training.get("parameters", {}))
+    directions = own.pop("monotone_constraints", {})
     highest = np.fmax.reduce(matrix, axis=0, initial=0.0)
     own_bins = int(own.get("max_bin", 255))
     bins = [
-        max(int(high) + 2, 3) if name in facts["ranked"] else own_bins
+        max(int(high) + 2, 3) if name in ranked else own_bins
         for name, high in zip(names, highest, strict=True)
     ]
-    objective = training.get("objective") or _OBJECTIVES[facts["task"]]
+    objective = training.get("objective") or version.task
     settings: dict[str, Any] = {
-        "bin_construct_sample_cnt": rows,
+        "bin_construct_sample_cnt": frame.num_rows,
         **own,
         "objective": {"l2": "regression", "l1": "regression_l1"}.get(objective, objective),
         "learning_rate": training["learning_rate"],
@@ -216,15 +237,14 @@ def _trained(plan: Plan, frame: pa.Table, facts: Mapping[str, Any]) -> str:
         "seed": 0,
         "verbosity": -1,
     }
-    if facts["task"] == "multiclass":
+    if version.task == "multiclass":
         settings["num_class"] = len(facts["classes"])
     if any(directions.values()):
         settings["monotone_constraints"] = [directions.get(name, 0) for name in names]
-    weight = frame.column("weight").to_numpy() if "weight" in frame.column_names else None
     data = lightgbm.Dataset(
         matrix,
         label=np.array(frame.column("label").to_numpy()),
-        weight=weight,
+        weight=frame.column("weight").to_numpy() if "weight" in frame.column_names else None,
         params=settings,
         feature_name=list(names),
         categorical_feature=[names.index(name) for name in names if name in facts["categories"]],
@@ -233,126 +253,133 @@ def _trained(plan: Plan, frame: pa.Table, facts: Mapping[str, Any]) -> str:
         settings, data, num_boost_round=training["trees"], keep_training_booster=True
     )
     lines = [line for line in booster.model_to_string().split("\n") if not _LOCAL.match(line)]
-    return "\n".join(_with_missing(lines))
+    return _edited("\n".join(lines), _with_missing)
 
 
-def _with_missing(lines: list[str]) -> list[str]:
+def _with_missing(tree: dict[str, list[str]]) -> None:
     """Send missing values that no training row had where most training rows go."""
-    keys = ("decision_type", "left_child", "right_child", "leaf_count", "internal_count")
-    for tree in _trees(lines, keys):
-        kinds, left, right, leaves, inner = (line.split() for _, line in tree)
-        for node, kind in enumerate(map(int, kinds)):
-            if not kind & (_CATEGORICAL | _MISSING):
-                counts = [
-                    int(inner[child] if child >= 0 else leaves[~child])
-                    for child in (int(left[node]), int(right[node]))
-                ]
-                direction = _LEFT if counts[0] >= counts[1] else 0
-                kinds[node] = str(kind & ~_LEFT | _NAN | direction)
-        lines[tree[0][0]] = "decision_type=" + " ".join(kinds)
-    return lines
+    for node, kind in enumerate(map(int, tree["decision_type"])):
+        if not kind & (_CATEGORICAL | _MISSING):
+            children = (int(tree[side][node]) for side in ("left_child", "right_child"))
+            left, right = (
+                int(tree["internal_count"][child] if child >= 0 else tree["leaf_count"][~child])
+                for child in children
+            )
+            direction = _LEFT if left >= right else 0
+            tree["decision_type"][node] = str(kind & ~_LEFT | _NAN | direction)
 
 
 def _with_values(
-    lines: list[str],
-    values: Mapping[str, Mapping[int, float]],
-    ranges: Mapping[str, tuple[int, int]],
+    text: str, values: Mapping[str, Mapping[int, float]], ranges: Mapping[str, tuple[int, int]]
 ) -> str:
     """The model with split values in the place of ranks."""
-    names = _names(lines)
-    for tree in _trees(lines, ("split_feature", "threshold", "decision_type")):
-        features, thresholds, kinds = (line.split() for _, line in tree)
-        for node, (feature, kind) in enumerate(zip(features, kinds, strict=True)):
-            name = names[int(feature)]
-            if name in ranges and not int(kind) & _CATEGORICAL:
-                rank = int(np.floor(float(thresholds[node])))
-                thresholds[node] = repr(float(values[name][rank]))
-        lines[tree[1][0]] = "threshold=" + " ".join(thresholds)
-    at = next(i for i, line in enumerate(lines) if line.startswith("feature_infos="))
-    infos = lines[at].removeprefix("feature_infos=").split(" ")
+    names, infos = _line(text, "feature_names"), _line(text, "feature_infos")
     for name, (lower, upper) in ranges.items():
         infos[names.index(name)] = f"[{lower:.17g}:{upper:.17g}]"
-    lines[at] = "feature_infos=" + " ".join(infos)
-    return "\n".join(lines)
+
+    def materialise(tree: dict[str, list[str]]) -> None:
+        splits = zip(*(tree[key] for key in _SPLIT), strict=True)
+        for node, (kind, feature, threshold) in enumerate(splits):
+            name = names[int(feature)]
+            if name in ranges and not int(kind) & _CATEGORICAL:
+                rank = int(np.floor(float(threshold)))
+                tree["threshold"][node] = repr(float(values[name][rank]))
+
+    with_infos = re.sub(r"(?m)^feature_infos=.*$", "feature_infos=" + " ".join(infos), text)
+    return _edited(with_infos, materialise)
 
 
-def _metrics(version: Path, home_folder: Path) -> Iterator[Check]:
+def _edited(text: str, edit: Callable[[dict[str, list[str]]], None]) -> str:
+    """A model's text with each of its trees changed."""
+
+    def edited(match: re.Match[str]) -> str:
+        tree = _tree(match[0])
+        edit(tree)
+        return "".join(f"{key}={' '.join(values)}\n" for key, values in tree.items())
+
+    return _TREE.sub(edited, text)
+
+
+def _tree(text: str) -> dict[str, list[str]]:
+    return {key: value.split() for key, _, value in (x.partition("=") for x in text.splitlines())}
+
+
+def _line(text: str, key: str) -> list[str]:
+    (line,) = re.findall(rf"(?m)^{key}=(.*)$", text)
+    return str(line).split()
+
+
+def check_card(version: Version) -> Iterator[Check]:
+    """A version's card states its evaluation, of the plan's mode and on all held-out rows."""
+    evaluation, card, plan = version.json("evaluation"), version.json("card"), version.plan
+    facts = (card["run"], card["metrics"], card["held_out_rows"])
+    yield facts == (plan.artifact.run, evaluation["metrics"], evaluation["rows"]), "another card"
+    mode = "local" if plan.is_horizontal else plan.scoring_mode
+    yield evaluation["mode"] == mode, "of another mode than its plan's"
+    held_out = version.table("holdout_frame").num_rows
+    yield evaluation["rows"] == held_out, "other held-out rows"
+    if not plan.is_horizontal:
+        opened = version.table("alignment").num_rows
+        yield version.table("frame").num_rows + held_out == opened, "of fewer rows than were opened"
+
+
+def check_metrics(version: Version) -> Iterator[Check]:
     """The recorded metrics are those of the registered model on held-out rows."""
-    evaluation, facts = _json(version / "evaluation.json"), _json(version / "columns.json")
-    mode = evaluation["mode"]
-    if mode not in ("desensitised", "local") or facts["task"] != "binary":
-        yield None, "metrics of routed scoring, of several classes and of numbers"
-        return
-    rows = feather.read_table(home_folder / "holdout_frame.arrow")
+    rows, evaluation = version.table("holdout_frame"), version.json("evaluation")
+    version.require()
+    if evaluation["mode"] not in ("desensitised", "local") or version.task != "binary":
+        raise NotCheckableError("metrics of routed scoring, of several classes and of numbers")
     label = rows.column("label").to_numpy()
-    scores = _scores(version, _matrix(rows, facts["names"]))
-    yield evaluation["rows"] == len(label), "other held-out rows"
-    computed = {
-        "accuracy": float(np.mean((scores > 0.5) == (label == 1))),
-        "auc": _auc(scores, label),
-    }
-    for name, value in evaluation["metrics"][f"federated_{mode}"].items():
+    scores = _scores(version.model, _matrix(rows, version.json("columns")["names"]))
+    hits = float(np.mean((scores > 0.5) == (label == 1)))
+    computed = {"accuracy": hits, "auc": _auc(scores, label)}
+    for name, value in evaluation["metrics"][f"federated_{evaluation['mode']}"].items():
         if name in computed:
             yield abs(computed[name] - value) < 1e-9, f"another {name}"
 
 
-def _scores(version: Path, matrix: np.ndarray) -> np.ndarray:
-    if (version / "model.json").is_file():
+def _scores(model: Path, matrix: np.ndarray) -> np.ndarray:
+    if model.suffix == ".json":
         import xgboost
 
-        model = xgboost.Booster(model_file=version / "model.json")
-        return np.asarray(model.inplace_predict(matrix.astype(np.float32), validate_features=False))
+        booster = xgboost.Booster(model_file=model)
+        matrix = matrix.astype(np.float32)
+        return np.asarray(booster.inplace_predict(matrix, validate_features=False))
     import lightgbm
 
-    booster = lightgbm.Booster(model_str=(version / "model.txt").read_text())
-    return np.asarray(booster.predict(matrix))
+    return np.asarray(lightgbm.Booster(model_str=model.read_text()).predict(matrix))
 
 
-def _is_champion(version: Path) -> bool:
-    path = version.parent / "champion.json"
-    return path.is_file() and bool(_json(path)["version"] == version.name)
-
-
-def _forgotten(own: OwnSide, run: Run, plan: Plan, home_folder: Path) -> Iterator[Check]:
+def check_forgotten(version: Version) -> Iterator[Check]:
     """Nobody on the list of the forgotten is in the frame of the champion."""
-    party, identity, name = own.party, plan.federation["id"], run.federation
-    secret, path = party.path("secret", "keys/noise.secret"), party.table(name)
+    own, plan = version.own, version.plan
+    identity, federation = plan.federation["id"], plan.artifact.federation
+    path = own.party.site.get("tables", {}).get(federation, {}).get("train")
     is_made = identity.get("columns") or identity.get("normalise")
-    if path is None or secret is None or plan.is_horizontal or is_made:
-        yield None, "a Parquet table with IDs as they are, and keys in files"
-        return
-    label = plan.parties[party.name]["label"]
-    columns = [
-        party.raw_column(each, identity["column"]) for each in (identity["column"], label["column"])
-    ]
-    table = parquet.read_table(path, columns=columns)
-    ids = table.column(columns[0]).to_pylist()
-    people = sealed_rows.keyed_by(secret.read_bytes(), "people")
-    gone = [
-        person in own.state.forgotten for person in sealed_rows.person_hashes(people, tuple(ids))
-    ]
-    own_key = party.path("alignment_key", "keys/alignment.key")
-    alignment = (own_key if own_key and own_key.is_file() else secret).read_bytes()
-    digests = sealed_rows.person_hashes(
-        sealed_rows.keyed_by(alignment, f"alignment:{name}"), tuple(ids)
-    )
-    used = feather.read_table(home_folder / "digests.arrow").column("digest").to_pylist()
+    if not isinstance(path, str) or plan.is_horizontal or is_made:
+        raise NotCheckableError("a Parquet table with IDs as they are")
+    label, policy = plan.parties[own.party.name]["label"], own.party.policy
+    id_column = policy.get("id_column") or identity["column"]
+    label_column = policy.get("columns", {}).get(label["column"], label["column"])
+    table = parquet.read_table(own.party.folder / path, columns=[id_column, label_column])
+    ids = tuple(table.column(id_column).to_pylist())
+    own_key = own.party.path("alignment_key", "keys/alignment.key")
+    secret = own_key.read_bytes() if own_key and own_key.is_file() else own.secret
+    digests = person_hashes(keyed_by(secret, f"alignment:{federation}"), ids)
+    hashes = person_hashes(keyed_by(own.secret, "people"), ids)
+    gone = [person in own.state.forgotten for person in hashes]
+    used = version.table("digests").column("digest").to_pylist()
     forgotten = {digest for digest, is_gone in zip(digests, gone, strict=True) if is_gone}
     yield forgotten.isdisjoint(used), "its table has people who were forgotten"
     remaining = [row for row, is_gone in enumerate(gone) if not is_gone]
     if sorted(digests[row] for row in remaining) != used:
-        yield None, "the table as the champion's run had it, without people forgotten since"
-        return
-    positions = feather.read_table(home_folder / "alignment.arrow").column("position").to_pylist()
-    raw = table.column(columns[1]).to_pylist()
+        raise NotCheckableError("the table as the champion's run had it, without those forgotten")
+    raw, classes = table.column(label_column).to_pylist(), label.get("classes")
+    positions = version.table("alignment").column("position").to_pylist()
     labels = [raw[remaining[position]] for position in positions]
-    classes = label.get("classes")
-    stated = [
-        value
-        for part in ("frame", "holdout_frame")
-        for value in feather.read_table(home_folder / f"{part}.arrow").column("label").to_pylist()
-    ]
     coded = [classes.index(value) for value in labels if value in classes] if classes else labels
+    parts = [version.table(part).column("label") for part in ("frame", "holdout_frame")]
+    stated = [value for part in parts for value in part.to_pylist()]
     yield stated == coded, "its rows are not those of its people"
 
 
@@ -368,22 +395,3 @@ def _auc(scores: np.ndarray, label: np.ndarray) -> float:
     negative = len(label) - positive
     total = float(ranks[label == 1].sum()) - positive * (positive + 1) / 2
     return total / (positive * negative) if positive and negative else float("nan")
-
-
-def _trees(lines: Sequence[str], keys: Sequence[str]) -> list[list[tuple[int, str]]]:
-    """By tree, the places of its lines with some keys, and their values."""
-    places = [
-        (at, line.partition("=")[2])
-        for at, line in enumerate(lines)
-        if line.partition("=")[0] in keys
-    ]
-    return [places[at : at + len(keys)] for at in range(0, len(places), len(keys))]
-
-
-def _names(lines: Sequence[str]) -> list[str]:
-    line = next(line for line in lines if line.startswith("feature_names="))
-    return line.removeprefix("feature_names=").split()
-
-
-def _json(path: Path) -> Any:
-    return json.loads(path.read_bytes())

@@ -7,71 +7,76 @@ mechanism rounds down and gives the remainder to the largest fractions instead.
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from opboost_ops.verifier.outcomes import NotCheckableError
 
 TOTAL = 2**64
 FLOOR = 4096
 
-#: From this epsilon on, Piecewise gives an output other than its own the least count.
-_CERTAIN = 200.0
-
 #: Pairs whose difference of logarithms comes so near to the largest are compared as integers.
 _MARGIN = 1e-9
+
+_EXACT = Context(prec=80, rounding=ROUND_HALF_EVEN)
 
 Counts = list[list[int]]
 
 
-class UnknownMechanismError(ValueError):
-    """A mechanism that this verifier cannot build."""
+class _Given(NamedTuple):
+    """What a channel is built from: partitions begin at values less the least of the domain."""
+
+    mechanism: Mapping[str, Any]
+    epsilon: Decimal
+    starts: list[int]
+    size: int
 
 
 def counts_of(mechanism: Mapping[str, Any], lower: int, upper: int) -> tuple[list[int], Counts]:
-    """Outputs of a mechanism, and a row of counts for each input of the domain.
+    """Outputs of a mechanism of docs/choosing.md, and counts for each input of the domain."""
+    name, size, outputs = mechanism["name"], upper - lower + 1, list(range(lower, upper + 1))
+    if name == "designed":
+        table = mechanism["table"]
+        if not isinstance(table, Mapping) or (table["lower"], table["upper"]) != (lower, upper):
+            raise NotCheckableError("a designed table of another domain, or in another file")
+        return list(table["outputs"]), [list(map(int, row)) for row in table["counts"]]
+    weights = _MECHANISMS.get(name, ("", None))[1]
+    if weights is None:
+        raise NotCheckableError(f"the mechanism {name}")
+    starts = _starts(mechanism, lower, size)
+    if name == "bucket_response":
+        outputs = [lower + (a + b - 1) // 2 for a, b in pairwise([*starts, size])]
+    rounded = _rounded_down if name == "geometric" else _rounded
+    with localcontext(_EXACT):
+        given = _Given(mechanism, Decimal(float(mechanism["epsilon"])), starts, size)
+        return outputs, [rounded(weights(given, x)) for x in range(size)]
 
-    Raises:
-        UnknownMechanismError: The name is none of those in docs/choosing.md.
-    """
-    name = mechanism.get("name")
-    size, values = upper - lower + 1, list(range(lower, upper + 1))
-    with localcontext(Context(prec=80, rounding=ROUND_HALF_EVEN)):
-        epsilon = Decimal(float(mechanism["epsilon"]))
-        if name == "global_map":
-            near = _decay(epsilon, size)
-            return values, [_rounded([near[abs(x - y)] for y in range(size)]) for x in range(size)]
-        if name in ("adj_map", "local_map"):
-            return values, _partitioned(mechanism, epsilon, lower, size)
-        if name == "geometric":
-            return values, _geometric(epsilon, size)
-        if name == "piecewise":
-            return values, _piecewise(epsilon, size)
-        if name == "grr":
-            return values, _responses(epsilon, list(range(size)), size)
-        if name == "bucket_response":
-            starts = _buckets(mechanism, lower, size)
-            ends = [*starts[1:], size]
-            middles = [lower + a + (b - a - 1) // 2 for a, b in zip(starts, ends, strict=True)]
-            return middles, _responses(epsilon, starts, size)
-        if name == "designed" and isinstance(mechanism.get("table"), Mapping):
-            table = mechanism["table"]
-            if (table["lower"], table["upper"]) != (lower, upper):
-                raise UnknownMechanismError("a designed table of another domain")
-            return list(table["outputs"]), [list(map(int, row)) for row in table["counts"]]
-    raise UnknownMechanismError(f"the mechanism {name}")
+
+def _starts(mechanism: Mapping[str, Any], lower: int, size: int) -> list[int]:
+    """Where a mechanism's partitions begin, less the least value of the domain."""
+    if mechanism["name"] in ("global_map", "grr"):
+        return [0] if mechanism["name"] == "global_map" else list(range(size))
+    if mechanism.get("edges"):
+        return [0, *(edge - lower for edge in mechanism["edges"])]
+    if mechanism["name"] == "bucket_response":
+        count = mechanism.get("buckets") or 16
+        return [-(-bucket * size // count) for bucket in range(count)]
+    return list(range(0, size, mechanism.get("theta") or size))
 
 
 def span(mechanism: Mapping[str, Any], lower: int, upper: int, value: int) -> tuple[int, int]:
     """The domain values that a released value stands for: a bucket's, or its own."""
-    if mechanism.get("name") == "bucket_response":
-        starts = _buckets(mechanism, lower, upper - lower + 1)
+    if mechanism["name"] == "bucket_response":
+        starts = _starts(mechanism, lower, upper - lower + 1)
         at = bisect_right(starts, value - lower) - 1
         return lower + starts[at], lower + [*starts[1:], upper - lower + 1][at] - 1
-    if mechanism.get("name") == "designed":
+    if mechanism["name"] == "designed":
         outputs = mechanism["table"]["outputs"]
         at, ends = outputs.index(value), [(a + b) // 2 for a, b in pairwise(outputs)]
         return [lower, *(end + 1 for end in ends)][at], [*ends, upper][at]
@@ -79,23 +84,17 @@ def span(mechanism: Mapping[str, Any], lower: int, upper: int, value: int) -> tu
 
 
 def category_counts(mechanism: Mapping[str, Any]) -> Counts:
-    """Counts of a category's bit under unary encoding.
-
-    Raises:
-        UnknownMechanismError: It is another mechanism.
-    """
-    if mechanism.get("name") != "unary":
-        raise UnknownMechanismError("a nominal feature without unary encoding")
-    with localcontext(Context(prec=80, rounding=ROUND_HALF_EVEN)):
-        unit, stay = Decimal(1), Decimal(float(mechanism["epsilon"])).exp()
-        return [_rounded([stay, unit]), _rounded([unit, unit])]
+    """Counts of a category's bit under unary encoding."""
+    if mechanism["name"] != "unary":
+        raise NotCheckableError("a nominal feature without unary encoding")
+    return [*missing_bit_counts(float(mechanism["epsilon"]))[:1], [TOTAL // 2, TOTAL // 2]]
 
 
 def missing_bit_counts(epsilon: float) -> Counts:
     """Counts of a bit that says whether a value is missing."""
-    with localcontext(Context(prec=80, rounding=ROUND_HALF_EVEN)):
-        unit, stay = Decimal(1), Decimal(epsilon).exp()
-        return [_rounded([stay, unit]), _rounded([unit, stay])]
+    with localcontext(_EXACT):
+        stay = Decimal(epsilon).exp()
+        return [_rounded([stay, Decimal(1)]), _rounded([Decimal(1), stay])]
 
 
 def category_ratio(bits: Counts) -> Fraction:
@@ -107,37 +106,29 @@ def category_ratio(bits: Counts) -> Fraction:
 
 def worst_ratios(counts: Counts) -> list[Fraction | None]:
     """For t = 1 .. |D| - 1 the largest ratio of two inputs at most t apart; None if infinite."""
-    size = len(counts)
-    support = np.array([[count > 0 for count in row] for row in counts])
-    finite = next((t for t in range(1, size) if (support[t:] != support[:-t]).any()), size)
+    # A certain output has all of 2^64; no other input of its domain has it.
+    table = np.minimum(np.array(counts, dtype=object), TOTAL - 1).astype(np.uint64)
+    logs = np.log(np.maximum(table, 1).astype(np.float64))
     ratios: list[Fraction | None] = []
-    worst = Fraction(1)
-    if finite > 1:
-        table = np.array(counts, dtype=np.uint64)
-        logs = np.log(np.maximum(table, 1).astype(np.float64))
-        for t in range(1, finite):
+    worst: Fraction | None = Fraction(1)
+    for t in range(1, len(counts)):
+        above, below = table[t:], table[:-t]
+        if worst is None or ((above > 0) != (below > 0)).any():
+            worst = None
+        else:
             difference = np.abs(logs[t:] - logs[:-t])
-            least = max(float(difference.max()), _log(worst)) - _MARGIN
-            near = difference >= least
-            pairs = np.unique(np.stack([table[t:][near], table[:-t][near]], axis=1), axis=0)
-            for a, b in pairs.tolist():
-                if a and b:
-                    worst = max(worst, Fraction(max(a, b), min(a, b)))
-            ratios.append(worst)
-    return ratios + [None] * (size - len(ratios) - 1)
+            before = math.log(worst.numerator) - math.log(worst.denominator)
+            near = difference >= max(float(difference.max()), before) - _MARGIN
+            pairs = np.unique(np.stack([above[near], below[near]], axis=1), axis=0).tolist()
+            worst = max([worst, *(Fraction(max(pair), min(pair)) for pair in pairs if all(pair))])
+        ratios.append(worst)
+    return ratios
 
 
 def curve_fault(
     curve: Mapping[str, Any], ratios: Sequence[Fraction | None], epsilon: float, label: str
 ) -> str:
-    """The problem with a printed loss curve; empty if there is none.
-
-    Args:
-        curve: As a manifest or a ledger states it.
-        ratios: Of the channel that the plan declares, for t = 1, 2, ...
-        epsilon: As declared.
-        label: What the mechanism is called.
-    """
+    """The problem with a printed loss curve, by a plan's declaration; empty if there is none."""
     if curve["epsilon"] != epsilon:
         return "states another epsilon"
     if not str(curve["mechanism"]).startswith(label):
@@ -163,20 +154,10 @@ def curve_fault(
 
 def label_of(mechanism: Mapping[str, Any]) -> str:
     """The name of a mechanism as manifests print it, up to what is said of its partitions."""
-    titles = {
-        "global_map": "Global-map",
-        "adj_map": "Adj-map",
-        "local_map": "Local-map",
-        "geometric": "Clamped geometric",
-        "piecewise": "Piecewise",
-        "grr": "Generalised randomised response",
-        "bucket_response": "Bucketed randomised response",
-        "designed": "Designed",
-        "unary": "Unary encoding (optimised)",
-    }
-    return f"{titles.get(mechanism['name'], '')}, epsilon {float(mechanism['epsilon']):g}"
+    return f"{_MECHANISMS[mechanism['name']][0]}, epsilon {float(mechanism['epsilon']):g}"
 
 
+@lru_cache(maxsize=8)
 def _decay(epsilon: Decimal, longest: int) -> list[Decimal]:
     return [(-epsilon / 2 * distance).exp() for distance in range(longest + 1)]
 
@@ -192,96 +173,80 @@ def _rounded(weights: Sequence[Decimal]) -> list[int]:
     return counts
 
 
-def _partitioned(mechanism: Mapping[str, Any], epsilon: Decimal, lower: int, size: int) -> Counts:
-    theta, edges = mechanism.get("theta"), mechanism.get("edges")
-    starts = list(range(0, size, theta)) if theta else [0, *(edge - lower for edge in edges or ())]
-    ends = [*starts[1:], size]
-    if mechanism["name"] == "local_map":
-        near = _decay(epsilon, size)
-        rows = []
-        for x in range(size):
-            home = bisect_right(starts, x) - 1
-            inside = range(starts[home], ends[home])
-            rows.append(
-                _rounded([near[abs(x - y)] if y in inside else Decimal(0) for y in range(size)])
-            )
-        return rows
-    length = Decimal(theta or max(b - a for a, b in zip(starts, ends, strict=True)))
-    alpha = Decimal(float(mechanism.get("alpha", 1.0)))
-    inner = epsilon / (alpha + length / size)
-    by_value, by_partition = _decay(inner, size), _decay(alpha * length * inner, len(starts))
-    rows = []
-    for x in range(size):
-        home = bisect_right(starts, x) - 1
-        between = [by_partition[abs(m - home)] for m in range(len(starts))]
-        whole = sum(between, Decimal(0))
-        weights: list[Decimal] = []
-        for weight, begin, end in zip(between, starts, ends, strict=True):
-            inside_weights = [by_value[abs(x - y)] for y in range(begin, end)]
-            share = weight / whole / sum(inside_weights, Decimal(0))
-            weights += [share * each for each in inside_weights]
-        rows.append(_rounded(weights))
-    return rows
+def _rounded_down(shares: Sequence[Decimal]) -> list[int]:
+    size = len(shares)
+    exact = [(TOTAL - FLOOR * size) * share for share in shares]
+    counts = [int(value) for value in exact]
+    rest = [value - count for value, count in zip(exact, counts, strict=True)]
+    order = sorted(range(size), key=lambda y: (rest[y], shares[y]), reverse=True)
+    for y in order[: TOTAL - FLOOR * size - sum(counts)]:
+        counts[y] += 1
+    return [FLOOR + count for count in counts]
 
 
-def _geometric(epsilon: Decimal, size: int) -> Counts:
-    ratio = (-epsilon).exp()
-    rows = []
-    for x in range(size):
-        shares = []
-        for y in range(size):
-            end = ratio ** abs(x - y) / (1 + ratio)
-            shares.append(end if y in (0, size - 1) else (1 - ratio) * end)
-        exact = [(TOTAL - FLOOR * size) * share for share in shares]
-        counts = [int(value) for value in exact]
-        rest = [value - count for value, count in zip(exact, counts, strict=True)]
-        missing = TOTAL - FLOOR * size - sum(counts)
-        order = sorted(range(size), key=lambda y: (rest[y], shares[y]), reverse=True)
-        for y in order[:missing]:
-            counts[y] += 1
-        rows.append([FLOOR + count for count in counts])
-    return rows
+def _mapped(of: _Given, x: int) -> list[Decimal]:
+    """Within the own partition likelier the nearer, elsewhere never."""
+    near, home = _decay(of.epsilon, of.size), bisect_right(of.starts, x)
+    inside = range(of.starts[home - 1], [*of.starts, of.size][home])
+    return [near[abs(x - y)] if y in inside else Decimal(0) for y in range(of.size)]
 
 
-def _piecewise(epsilon: Decimal, size: int) -> Counts:
-    if epsilon >= Decimal(_CERTAIN):
-        own = TOTAL - FLOOR * (size - 1)
-        return [[own if x == y else FLOOR for y in range(size)] for x in range(size)]
-    root = (epsilon / 2).exp()
-    reach, low, steps = (root + 1) / (root - 1), 1 / (root * root), Decimal(size - 1)
-    middle = [2 * (Decimal(i) - Decimal("0.5")) / steps - 1 for i in range(1, size)]
-    cuts = [-reach, *middle, reach]
-    rows = []
-    for x in range(size):
-        value = 2 * Decimal(x) / steps - 1
-        left = (reach + 1) / 2 * value - (reach - 1) / 2
-        right = left + reach - 1
-        weights = []
-        for a, b in pairwise(cuts):
-            high = max(Decimal(0), min(b, right) - max(a, left))
-            weights.append(high + low * (b - a - high))
-        rows.append(_rounded(weights))
-    return rows
+def _adjusted(of: _Given, x: int) -> list[Decimal]:
+    """First a partition, likelier the nearer, then a value in it, likelier the nearer."""
+    partitions = list(pairwise([*of.starts, of.size]))
+    length = Decimal(of.mechanism.get("theta") or max(b - a for a, b in partitions))
+    alpha = Decimal(float(of.mechanism.get("alpha", 1.0)))
+    inner, home = of.epsilon / (alpha + length / of.size), bisect_right(of.starts, x) - 1
+    by_value, by_partition = _decay(inner, of.size), _decay(alpha * length * inner, of.size)
+    between = [by_partition[abs(m - home)] for m in range(len(partitions))]
+    whole = sum(between, Decimal(0))
+    weights: list[Decimal] = []
+    for weight, (begin, end) in zip(between, partitions, strict=True):
+        inside = [by_value[abs(x - y)] for y in range(begin, end)]
+        share = weight / whole / sum(inside, Decimal(0))
+        weights += [share * each for each in inside]
+    return weights
 
 
-def _buckets(mechanism: Mapping[str, Any], lower: int, size: int) -> list[int]:
-    if mechanism.get("edges"):
-        return [0, *(edge - lower for edge in mechanism["edges"])]
-    count = mechanism.get("buckets") or 16
-    return [-(-bucket * size // count) for bucket in range(count)]
+def _geometric(of: _Given, x: int) -> list[Decimal]:
+    ratio = (-of.epsilon).exp()
+    ends = [ratio ** abs(x - y) / (1 + ratio) for y in range(of.size)]
+    inner = [(1 - ratio) * end for end in ends[1:-1]]
+    return [ends[0], *inner, *ends[1:][-1:]]
 
 
-def _responses(epsilon: Decimal, starts: list[int], size: int) -> Counts:
-    stay, count = epsilon.exp(), len(starts)
-    rows = [
-        _rounded([stay if bucket == own else Decimal(1) for bucket in range(count)])
-        for own in range(count)
-    ]
-    return [rows[bisect_right(starts, x) - 1] for x in range(size)]
+def _piecewise(of: _Given, x: int) -> list[Decimal]:
+    if of.epsilon >= 200:
+        # From here on an output other than its own has the least count.
+        return [Decimal(1) if x == y else Decimal("1e-40") for y in range(of.size)]
+    root, steps = (of.epsilon / 2).exp(), Decimal(of.size - 1)
+    reach, low = (root + 1) / (root - 1), 1 / (root * root)
+    middle = [2 * (Decimal(i) - Decimal("0.5")) / steps - 1 for i in range(1, of.size)]
+    left = (reach + 1) / 2 * (2 * Decimal(x) / steps - 1) - (reach - 1) / 2
+    weights = []
+    for a, b in pairwise([-reach, *middle, reach]):
+        high = max(Decimal(0), min(b, left + reach - 1) - max(a, left))
+        weights.append(high + low * (b - a - high))
+    return weights
 
 
-def _log(ratio: Fraction) -> float:
-    return math.log(ratio.numerator) - math.log(ratio.denominator)
+def _responses(of: _Given, x: int) -> list[Decimal]:
+    own, stay = bisect_right(of.starts, x) - 1, of.epsilon.exp()
+    return [stay if bucket == own else Decimal(1) for bucket in range(len(of.starts))]
+
+
+#: By mechanism: how manifests call it, and its weights for an input, if these are computed.
+_MECHANISMS: Mapping[str, tuple[str, Callable[[_Given, int], list[Decimal]] | None]] = {
+    "global_map": ("Global-map", _mapped),
+    "local_map": ("Local-map", _mapped),
+    "adj_map": ("Adj-map", _adjusted),
+    "geometric": ("Clamped geometric", _geometric),
+    "piecewise": ("Piecewise", _piecewise),
+    "grr": ("Generalised randomised response", _responses),
+    "bucket_response": ("Bucketed randomised response", _responses),
+    "designed": ("Designed", None),
+    "unary": ("Unary encoding (optimised)", None),
+}
 
 
 def _log_up(ratio: Fraction) -> Decimal:

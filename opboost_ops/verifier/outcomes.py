@@ -1,101 +1,100 @@
 """Outcomes of a verification: one per promise."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 #: One check: whether it passed, and what is wrong if it did not; or None, and what is missing.
 Check = tuple[bool | None, str]
 
-Status = Literal["held", "broken", "not checkable"]
+#: A function ``check_<promise>``, and on what: a name for the report, and the arguments.
+Checks = tuple[Callable[..., Iterable[Check]], Iterable[tuple[str, tuple[Any, ...]]]]
 
 #: Exceptions that a damaged or foreign file raises where its fields are read.
 DAMAGED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, OSError)
 
 
+class NotCheckableError(Exception):
+    """Something that a check needs is not there; the message names it."""
+
+
 @dataclass
 class Promise:
-    """One promise and what its checks found.
+    """One promise: how many checks were made, where it is broken, and what is missing.
 
-    Attributes:
-        name: Short name, the same in text and JSON.
-        text: The promise as a sentence.
-        checked: How many things were checked.
-        broken: Where it is broken: places, names of files and columns, never a value.
-        missing: What would be needed to check the rest.
+    Broken and missing things are places and names of files and columns, never a value.
     """
 
     name: str
-    text: str
+    promise: str
     checked: int = 0
     broken: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
     @property
-    def status(self) -> Status:
+    def status(self) -> str:
         """Broken if a check failed; not checkable if nothing was checked."""
-        if self.broken:
-            return "broken"
-        return "held" if self.checked else "not checkable"
+        return "broken" if self.broken else "held" if self.checked else "not checkable"
 
-    def run(self, checks: Iterable[Check], where: str = "") -> None:
-        """Make checks; what cannot be read breaks the promise, and no text of it is kept.
-
-        Args:
-            checks: The checks, which are made as they are asked for.
-            where: The place, file or column that they are about.
-        """
-        at = f"{where}: " if where else ""
+    def run(self, checks: Iterable[Check], where: str) -> None:
+        """Make checks about a place; what cannot be read breaks the promise, without the error."""
         try:
             for holds, words in checks:
-                if holds is None:
-                    self._add(self.missing, words)
-                    continue
-                self.checked += 1
-                if not holds:
-                    self._add(self.broken, at + words)
+                self._note(holds, words, where)
+        except NotCheckableError as missing:
+            self._note(None, str(missing), where)
         except DAMAGED:
-            self.checked += 1
-            self._add(self.broken, at + "it cannot be read")
+            self._note(False, "it cannot be read", where)
 
-    def _add(self, words: list[str], more: str) -> None:
-        if more not in words:
-            words.append(more)
+    def _note(self, holds: bool | None, words: str, where: str) -> None:
+        if holds is not None:
+            self.checked += 1
+            words = f"{where}: {words}" if where else words
+        notes = self.missing if holds is None else self.broken
+        if not holds and words not in notes:
+            notes.append(words)
 
     def to_json(self) -> dict[str, Any]:
         """The outcome as JSON values."""
-        return {
-            "name": self.name,
-            "promise": self.text,
-            "status": self.status,
-            "checked": self.checked,
-            "broken": self.broken,
-            "missing": self.missing,
-        }
+        return {"status": self.status, **asdict(self)}
+
+    def __str__(self) -> str:
+        missing = "; ".join(self.missing)
+        if self.broken:
+            more = len(self.broken) - 3
+            end = f"; and {more} more" if more > 0 else ""
+            detail = f"Broken: {'; '.join(self.broken[:3])}{end}."
+        elif not self.checked:
+            detail = f"Missing: {missing or 'nothing here to check it on'}."
+        else:
+            detail = f"({self.checked})" + (f" Not checked: {missing}." if missing else "")
+        return f"{self.status:<14}{self.name}: {self.promise} {detail}"
 
 
 @dataclass
 class Outcome:
-    """All promises about one place.
-
-    Attributes:
-        place: The place: a store, or a party's folder.
-        promises: In the order of their checks.
-    """
+    """All promises about a place, which is a store or a party, in the order of their checks."""
 
     place: str
     promises: list[Promise] = field(default_factory=list)
 
-    def promise(self, check: Callable[..., Any]) -> Promise:
-        """Add the promise that a check's docstring states, which is not checked yet."""
-        added = Promise(check.__name__.removeprefix("_"), " ".join(str(check.__doc__).split()))
-        self.promises.append(added)
-        return added
+    def check(self, promises: Iterable[Checks]) -> "Outcome":
+        """Check promises; each is named like its function, and states its docstring."""
+        try:
+            for check, subjects in promises:
+                name = check.__name__.removeprefix("check_")
+                self.promises.append(Promise(name, " ".join(str(check.__doc__).split())))
+                for where, arguments in subjects:
+                    self.promises[-1].run(check(*arguments), where)
+        except DAMAGED:
+            # A file is so damaged that it is not known what there is to check.
+            self.promises.append(Promise("files", "All files can be read.", 1, ["not all can"]))
+        return self
 
     @property
     def is_broken(self) -> bool:
         """True if any promise is broken."""
-        return any(promise.status == "broken" for promise in self.promises)
+        return any(promise.broken for promise in self.promises)
 
     def to_json(self) -> dict[str, Any]:
         """The outcome as JSON values."""
@@ -105,16 +104,4 @@ class Outcome:
         """The report as text, one line per promise."""
         yield f"{self.place}:"
         for promise in self.promises:
-            yield f"  {promise.status:<14}{promise.name}: {_detail(promise)}"
-
-
-def _detail(promise: Promise) -> str:
-    if promise.broken:
-        others = len(promise.broken) - 3
-        more = f"; and {others} more" if others > 0 else ""
-        return f"{promise.text} Broken: {'; '.join(promise.broken[:3])}{more}."
-    missing = "; ".join(promise.missing)
-    if not promise.checked:
-        return f"{promise.text} Missing: {missing or 'nothing here to check it on'}."
-    rest = f" Not checked: {missing}." if missing else ""
-    return f"{promise.text} ({promise.checked}){rest}"
+            yield f"  {promise}"

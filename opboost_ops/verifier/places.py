@@ -4,8 +4,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,27 +17,24 @@ from opboost_ops.verifier.outcomes import DAMAGED
 #: In a bucket: which folder below an artifact's place has its files.
 PUBLISHED = "published.json"
 
-MANIFEST, SIGNATURE = "manifest.json", "manifest.sig"
+MANIFEST, SIGNATURE, DOCUMENT = "manifest.json", "manifest.sig", "document.json"
+FEDERATION, SITE, POLICY = "federation.yaml", "site.yaml", "policy.yaml"
 
 _RUN = re.compile(r"[0-9a-f]{16}")
 _MOST = 16 << 20
 
-FEDERATION, SITE, POLICY = "federation.yaml", "site.yaml", "policy.yaml"
+
+class CannotBeginError(Exception):
+    """A place is none that can be verified."""
 
 
 class Artifact:
-    """An artifact as it lies in a store.
-
-    Attributes:
-        place: ``<federation>/<run>/<kind>/<party>``, with the round of horizontal learning.
-        folder: Its folder.
-        federation, run, kind, about: The parts of its place.
-    """
+    """An artifact at ``<federation>/<run>/<kind>/<party>``, with a round of horizontal learning."""
 
     def __init__(self, place: str, folder: Path) -> None:
-        self.place = place
-        self.folder = folder
-        self.federation, self.run, self.kind, self.about, *_ = place.split("/")
+        self.place, self.folder = place, folder
+        self.federation, self.run, self.kind, self.about, *rounds = place.split("/")
+        self.round = "".join(rounds)
 
     @cached_property
     def raw(self) -> bytes:
@@ -46,90 +42,75 @@ class Artifact:
         return read_small(self.folder / MANIFEST)
 
     @cached_property
-    def signature(self) -> bytes:
-        """The signature's bytes."""
-        return read_small(self.folder / SIGNATURE)
-
-    @cached_property
     def manifest(self) -> dict[str, Any]:
-        """The manifest.
-
-        Raises:
-            ValueError: It is no JSON object.
-        """
+        """The manifest; ValueError if it is no JSON object."""
         manifest = json.loads(self.raw)
         if not isinstance(manifest, dict):
             raise ValueError("a manifest is a JSON object")
         return manifest
 
-    @property
-    def is_canonical(self) -> bool:
-        """True if the manifest is written in the one way: sorted keys, no blanks."""
-        text = json.dumps(self.manifest, sort_keys=True, separators=(",", ":"))
-        return text.encode() == self.raw
-
     @cached_property
     def digest(self) -> str:
         """Sha256 of the manifest, by which others name the artifact."""
-        return hashlib.sha256(self.raw).hexdigest()
+        return sha256(self.raw)
 
     @property
-    def stored_names(self) -> dict[str, str]:
-        """The names of its files in the store, by their names in the manifest."""
-        end = "" if self.manifest["encrypted_to"] is None else ".enc"
-        return {name: name + end for name in self.manifest["files"]}
-
-    def content(self, name: str) -> bytes:
-        """A file's bytes as they lie in the store."""
-        return (self.folder / self.stored_names[name]).read_bytes()
-
-
-@dataclass(frozen=True)
-class Run:
-    """The artifacts of one run.
-
-    Attributes:
-        federation: Name of the federation.
-        run: The run's id.
-        artifacts: By place below the run: ``<kind>/<party>``, with a round's name.
-    """
-
-    federation: str
-    run: str
-    artifacts: dict[str, Artifact]
+    def is_encrypted(self) -> bool:
+        """True if its files are encrypted to their receiver."""
+        return self.manifest["encrypted_to"] is not None
 
     @property
-    def name(self) -> str:
-        """The name of its folder: ``<federation>/<run>``."""
-        return f"{self.federation}/{self.run}"
+    def stored(self) -> dict[str, Path]:
+        """Where each file of its manifest lies in the store, by name."""
+        end = ".enc" if self.is_encrypted else ""
+        return {name: self.folder / f"{name}{end}" for name in self.manifest["files"]}
 
 
-def read_store(folder: Path) -> list[Run]:
-    """All runs in a store."""
-    runs = []
-    for federation in _folders(folder):
-        for run in _folders(federation):
-            if not _RUN.fullmatch(run.name):
-                continue
-            artifacts = {}
-            for kind in _folders(run):
-                for party in _folders(kind):
-                    for place in _artifacts(party):
-                        name = place.relative_to(run).as_posix()
-                        artifacts[name] = Artifact(
-                            f"{federation.name}/{run.name}/{name}", _files_of(place)
-                        )
-            if artifacts:
-                runs.append(Run(federation.name, run.name, artifacts))
+#: The artifacts of a run by ``<kind>/<party>``, with a round's name.
+Artifacts = Mapping[str, Artifact]
+
+
+def read_store(folder: Path) -> dict[str, Artifacts]:
+    """All runs in a store, by ``<federation>/<run>``."""
+    runs: dict[str, Artifacts] = {}
+    for run in _folders(folder, 2):
+        name = run.relative_to(folder).as_posix()
+        places = [place for depth in (2, 3) for place in _folders(run, depth)]
+        names = {
+            place.relative_to(run).as_posix(): place
+            for place in places
+            if any(map(Path.is_file, place.iterdir()))
+        }
+        if _RUN.fullmatch(run.name) and names:
+            runs[name] = {
+                place: Artifact(f"{name}/{place}", _files_of(path)) for place, path in names.items()
+            }
     return runs
 
 
-def copied(store: str, folder: Path) -> Path:
-    """A store's folder: its own, or that to which a bucket's objects were copied.
+def _folders(folder: Path, depth: int) -> list[Path]:
+    """The folders at a depth below another one, without hidden ones and links."""
+    folders = [folder]
+    for _ in range(depth):
+        inner = [path for each in folders for path in sorted(each.iterdir())]
+        folders = [
+            path
+            for path in inner
+            if path.is_dir() and not path.is_symlink() and not path.name.startswith(".")
+        ]
+    return folders
 
-    Raises:
-        OSError: It cannot be read.
-    """
+
+def _files_of(place: Path) -> Path:
+    """The folder with the files of an artifact: in a bucket that of the attempt that won."""
+    try:
+        return place / f".{json.loads(read_small(place / PUBLISHED))['attempt']}"
+    except DAMAGED:
+        return place
+
+
+def copied(store: str, folder: Path) -> Path:
+    """A store's folder: its own, or one to which a bucket was copied; OSError if unreadable."""
     if "://" in store:
         files, path = filesystem.FileSystem.from_uri(store)
         folder.mkdir()
@@ -140,18 +121,8 @@ def copied(store: str, folder: Path) -> Path:
     return Path(store)
 
 
-def is_store(folder: Path) -> bool:
-    """True if a folder is a store: it has an identity, or a run."""
-    return (folder / ".identity").exists() or bool(read_store(folder))
-
-
 def read_small(path: Path) -> bytes:
-    """A file of at most 16 MiB.
-
-    Raises:
-        OSError: It cannot be read.
-        ValueError: It is larger.
-    """
+    """A file of at most 16 MiB; ValueError if it is larger."""
     with path.open("rb") as file:
         content = file.read(_MOST + 1)
     if len(content) > _MOST:
@@ -159,63 +130,30 @@ def read_small(path: Path) -> bytes:
     return content
 
 
-def _artifacts(party: Path) -> Iterator[Path]:
-    rounds = list(_folders(party))
-    if any(party.glob("manifest.*")) or (party / PUBLISHED).is_file() or not rounds:
-        yield party
-    yield from rounds
+def read_json(path: Path) -> Any:
+    """The JSON value in a file."""
+    return json.loads(path.read_bytes())
 
 
-def _files_of(place: Path) -> Path:
-    """The folder with an artifact's files."""
-    try:
-        attempt = json.loads(read_small(place / PUBLISHED))["attempt"]
-    except DAMAGED:
-        return place
-    return place / f".{attempt}"
+def sha256(content: bytes) -> str:
+    """Sha256, hex."""
+    return hashlib.sha256(content).hexdigest()
 
 
-def _folders(folder: Path) -> Iterator[Path]:
-    if folder.is_dir():
-        yield from (
-            path
-            for path in sorted(folder.iterdir())
-            if path.is_dir() and not path.is_symlink() and not path.name.startswith(".")
-        )
+def canonical(value: Any, *, sort_keys: bool = True) -> bytes:
+    """JSON as manifests are written and digests are taken; keys of documents are not sorted."""
+    return json.dumps(value, sort_keys=sort_keys, separators=(",", ":")).encode()
 
 
-class CannotBeginError(Exception):
-    """A place is none that can be verified."""
-
-
-@dataclass(frozen=True)
 class Party:
-    """A party's folder: where its ``site.yaml`` lies.
+    """A party's folder, where its ``site.yaml`` lies; CannotBeginError if that is unreadable."""
 
-    Attributes:
-        folder: The folder.
-        site: Content of ``site.yaml``.
-    """
-
-    folder: Path
-    site: Mapping[str, Any]
-
-    @classmethod
-    def read(cls, folder: Path) -> "Party":
-        """The party of a folder.
-
-        Raises:
-            CannotBeginError: Its ``site.yaml`` cannot be read.
-        """
-        site = read_yaml(folder / SITE)
-        if not isinstance(site.get("party"), str) or not isinstance(site.get("store"), str):
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.site = read_yaml(folder / SITE)
+        if not all(isinstance(self.site.get(key), str) for key in ("party", "store")):
             raise CannotBeginError(f"{folder / SITE} names no party or no store.")
-        return cls(folder, site)
-
-    @property
-    def name(self) -> str:
-        """The party's name."""
-        return str(self.site["party"])
+        self.name = str(self.site["party"])
 
     @cached_property
     def policy(self) -> Mapping[str, Any]:
@@ -226,26 +164,14 @@ class Party:
     def store(self) -> str:
         """The folder of its store, or the store's URL; empty where it is in no file."""
         value = _resolved(self.site["store"]).removeprefix("file://")
-        return value if "://" in value else _folder(self.folder / value) if value else ""
+        return value if "://" in value or not value else str((self.folder / value).resolve())
 
     @property
     def database(self) -> Path | None:
         """The file of its database; None where it is on a server."""
         url = _resolved(self.site.get("ledger", "sqlite:///ledger.sqlite"))
-        if not url.startswith("sqlite:///"):
-            return None
-        return self.folder / url.removeprefix("sqlite:///")
-
-    def table(self, federation: str) -> Path | None:
-        """Its training table; None where that is no Parquet file or folder of them."""
-        table = self.site.get("tables", {}).get(federation, {}).get("train")
-        return self.folder / table if isinstance(table, str) else None
-
-    def raw_column(self, name: str, identity: str) -> str:
-        """The name in its tables of a column that the federation file declares."""
-        if name == identity and self.policy.get("id_column"):
-            return str(self.policy["id_column"])
-        return str(self.policy.get("columns", {}).get(name, name))
+        is_file = url.startswith("sqlite:///")
+        return self.folder / url.removeprefix("sqlite:///") if is_file else None
 
     def path(self, key: str, default: str) -> Path | None:
         """A file or folder that ``site.yaml`` names; None where it is in no file."""
@@ -253,66 +179,52 @@ class Party:
         return None if value.startswith(("env:", "airflow:")) else self.folder / value
 
 
-@dataclass(frozen=True)
 class Places:
-    """Everything to verify.
+    """Everything to verify; CannotBeginError if a place is none that can be verified."""
 
-    Attributes:
-        stores: Folders of stores, or URLs, each once.
-        parties: Parties' folders.
-        federations: Federation files found beside parties, by the federation's name.
-    """
+    def __init__(self, places: Sequence[str | Path]) -> None:
+        self.stores: dict[str, None] = {}  # folders, or URLs, each once
+        self.parties: dict[Path, Party] = {}
+        self.federations: dict[str, Mapping[str, Any]] = {}  # those beside parties, by name
+        for place in places:
+            if "://" in str(place):
+                self.stores[str(place)] = None
+            else:
+                self._add_folder(Path(place))
 
-    stores: list[str]
-    parties: list[Party]
-    federations: dict[str, Mapping[str, Any]]
-
-
-def find_places(paths: Sequence[str | Path]) -> Places:
-    """Sort places into stores and parties.
-
-    Raises:
-        CannotBeginError: One is none of these.
-    """
-    places = Places([], [], {})
-    for path in paths:
-        if "://" in str(path):
-            _add_store(places, str(path))
+    def _add_folder(self, path: Path) -> None:
+        folder = path.parent if path.name == FEDERATION and path.is_file() else path
+        if not folder.is_dir():
+            raise CannotBeginError(f"{path} is no folder.")
+        if (folder / SITE).is_file():
+            self._add_federation(folder)
+            self._add_federation(folder.parent)
+            self._add_party(folder)
+        elif (folder / FEDERATION).is_file():
+            self._add_federation(folder)
+            for site in sorted(folder.glob(f"*/{SITE}")):
+                self._add_party(site.parent)
+            if not self.parties:
+                raise CannotBeginError(f"No folder in {folder} has a {SITE}.")
+        elif (folder / ".identity").exists() or read_store(folder):
+            self.stores[str(folder.resolve())] = None
         else:
-            _add_folder(places, Path(path))
-    return places
+            raise CannotBeginError(f"{folder} has no {FEDERATION}, no {SITE}, and is no store.")
 
+    def _add_federation(self, folder: Path) -> None:
+        if (folder / FEDERATION).is_file():
+            federation = read_yaml(folder / FEDERATION)
+            if isinstance(federation.get("name"), str):
+                self.federations[federation["name"]] = federation
 
-def _add_folder(places: Places, path: Path) -> None:
-    folder = path.parent if path.name == FEDERATION and path.is_file() else path
-    if not folder.is_dir():
-        raise CannotBeginError(f"{path} is no folder.")
-    whole, party = (folder / FEDERATION).is_file(), (folder / SITE).is_file()
-    if whole:
-        _add_federation(places, folder / FEDERATION)
-    if party:
-        _add_party(places, folder)
-        for beside in (folder, folder.parent):
-            if (beside / FEDERATION).is_file():
-                _add_federation(places, beside / FEDERATION)
-    elif whole:
-        sites = sorted(folder.glob(f"*/{SITE}"))
-        for site in sites:
-            _add_party(places, site.parent)
-        if not sites:
-            raise CannotBeginError(f"No folder in {folder} has a {SITE}.")
-    elif is_store(folder):
-        _add_store(places, _folder(folder))
-    else:
-        raise CannotBeginError(f"{folder} has neither {FEDERATION} nor {SITE}, and is no store.")
+    def _add_party(self, folder: Path) -> None:
+        party = self.parties.setdefault(folder.resolve(), Party(folder))
+        if party.store:
+            self.stores[party.store] = None
 
 
 def read_yaml(path: Path) -> Mapping[str, Any]:
-    """A YAML file's mapping.
-
-    Raises:
-        CannotBeginError: It cannot be read; the message holds nothing of its content.
-    """
+    """A YAML file's mapping, or CannotBeginError, which holds nothing of the file."""
     try:
         content = yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
@@ -320,30 +232,6 @@ def read_yaml(path: Path) -> Mapping[str, Any]:
     if not isinstance(content, Mapping):
         raise CannotBeginError(f"{path} cannot be read.")
     return content
-
-
-def _add_federation(places: Places, path: Path) -> None:
-    federation = read_yaml(path)
-    if isinstance(federation.get("name"), str):
-        places.federations[federation["name"]] = federation
-
-
-def _add_party(places: Places, folder: Path) -> None:
-    if any(party.folder.resolve() == folder.resolve() for party in places.parties):
-        return
-    party = Party.read(folder)
-    places.parties.append(party)
-    if party.store:
-        _add_store(places, party.store)
-
-
-def _add_store(places: Places, store: str) -> None:
-    if store not in places.stores:
-        places.stores.append(store)
-
-
-def _folder(folder: Path) -> str:
-    return str(folder.resolve())
 
 
 def _resolved(value: str) -> str:

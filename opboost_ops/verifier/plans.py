@@ -1,36 +1,30 @@
 """A run's plan: who takes part, what is released by which mechanism, and which artifacts follow.
 
-A plan has a federation file's entries, but for those at their default.
+A plan has a federation file's entries, but for those at their default; training is whole.
 
 An encrypted file is salted and padded first: 32 bytes of salt, 8 bytes of length, the content, and
 zeros up to a multiple of 4,096; below 1,000 rows at least up to 40 + (2048 + 32 rows) bytes per
 column, so that a document's size tells nothing.
 """
 
-import base64
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from opboost_ops.verifier import channels
-from opboost_ops.verifier.places import Artifact
+from opboost_ops.verifier.outcomes import NotCheckableError
+from opboost_ops.verifier.places import DOCUMENT, Artifact, Artifacts, sha256
 
 #: Kinds that the label holder signs; all others are signed by the party in their place.
 _BY_LABEL_HOLDER = {"plan", "psi_query", "split_request", "route_request", "decision"}
-
-#: Kinds that everybody may read, and so are not encrypted.
-_FOR_ALL = {"plan", "round_key", "decision"}
-
-#: Kinds of horizontal learning, of which a run has one for each round.
-ROUNDS = {"round_key", "masked", "decision"}
-
-#: Kinds that the label holder addresses to the party in their place.
-_ADDRESSED = {"psi_query", "split_request", "route_request"}
+_FOR_ALL = {"plan", "round_key", "decision"}  # everybody may read them: they are not encrypted
+_ADDRESSED = {"psi_query", "split_request", "route_request"}  # to the party in their place
+ROUNDS = {"round_key", "masked", "decision"}  # of horizontal learning: one for each round
+RELEASES = {"ranks", "values"}  # they release randomised cells, and so state what they cost
 
 #: Of a model's names: characters that are written as in URLs.
 _NOT_IN_NAMES = re.compile(r"[\s\",:\[\]{}/\\]")
@@ -38,92 +32,75 @@ _NOT_IN_NAMES = re.compile(r"[\s\",:\[\]{}/\\]")
 #: Bytes that encryption adds: an X25519 key, a nonce, and an authentication tag.
 OVERHEAD = 32 + 12 + 16
 
-_STEP, _HEAD, _FEW = 4096, 40, 1000
-_PART = 1 << 20
-_POINT, _TAG, _SHARE = 32, 10, 16
+#: Encrypted files are as long as a multiple of this; below so many rows they have a least size.
+STEP, FEW = 4096, 1000
+
+_HEAD, _POINT, _TAG, _SHARE = 40, 32, 10, 16
 
 
-@dataclass(frozen=True)
-class Column:
-    """A released column.
-
-    Attributes:
-        name: Its name in artifacts.
-        feature: The feature.
-        charge: The name under which its loss is charged.
-        inputs, outputs: Values before and after randomisation.
-        counts: The channel.
-        size: How many values a sealed row reserves room for.
-        is_bit: Whether it is a category's bit or a missing bit.
-    """
+class Column(NamedTuple):
+    """A released column: a feature's values, a category's bit, or the bit of missing values."""
 
     name: str
     feature: str
-    charge: str
+    charge: str  # the name under which its loss is charged
     inputs: Sequence[int]
     outputs: Sequence[int]
     counts: channels.Counts
-    size: int
+    ratios: Sequence[Fraction | None]  # the worst ones of the charge for t = 1, 2, ...; or infinite
+    epsilon: float
+    label: str  # the mechanism in manifests
     is_bit: bool
+
+    @property
+    def size(self) -> int:
+        """For how many values a sealed row reserves room."""
+        return max(len(self.inputs), max(self.outputs) - min(self.outputs) + 1)
 
     @property
     def channel_digest(self) -> str:
         """Sha256 of inputs, outputs and counts, as agreements have it."""
         facts = (list(self.inputs), list(self.outputs), tuple(map(tuple, self.counts)))
-        return hashlib.sha256(repr(facts).encode()).hexdigest()
-
-
-@dataclass(frozen=True)
-class Charge:
-    """A loss curve that the plan's mechanisms have.
-
-    Attributes:
-        ratios: Worst ratios for t = 1, 2, ...; None where infinite.
-        epsilon: As declared.
-        label: What the mechanism is called in manifests.
-    """
-
-    ratios: Sequence[Fraction | None]
-    epsilon: float
-    label: str
+        return sha256(repr(facts).encode())
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A run's plan.
-
-    Attributes:
-        artifact: Where it lies.
-        document: Its document.
-    """
+    """A run's plan."""
 
     artifact: Artifact
     document: Mapping[str, Any]
+    artifacts: Artifacts = field(default_factory=dict)  # all of its run
 
     @classmethod
-    def read(cls, artifact: Artifact) -> "Plan":
-        """The plan in an artifact.
-
-        Raises:
-            ValueError: It is none.
-        """
-        document = json.loads(artifact.content("document.json"))
-        plan = cls(artifact, document)
-        if not plan.label_holder or document["purpose"] not in ("train", "score"):
+    def read(cls, artifacts: Artifacts) -> "Plan":
+        """The first plan of a run; an error of `DAMAGED` if there is none."""
+        artifact, *_ = [a for a in artifacts.values() if a.kind == "plan"]
+        plan = cls(artifact, json.loads(artifact.stored[DOCUMENT].read_bytes()), artifacts)
+        is_known = plan.document["purpose"] in ("train", "score")
+        if not is_known or plan.label_holder not in plan.parties:
             raise ValueError("no plan")
         return plan
 
     @property
-    def federation(self) -> Mapping[str, Any]:
-        """The federation file that it carries."""
-        federation: Mapping[str, Any] = self.document["federation"]
-        return federation
+    def run(self) -> str:
+        """``<federation>/<run>``."""
+        return f"{self.artifact.federation}/{self.artifact.run}"
 
     @property
-    def parties(self) -> Mapping[str, Any]:
+    def federation(self) -> dict[str, Any]:
+        """The federation file that it carries."""
+        return dict(self.document["federation"])
+
+    @property
+    def parties(self) -> dict[str, Any]:
         """Its parties by name."""
-        parties: Mapping[str, Any] = self.federation["parties"]
-        return parties
+        return dict(self.federation["parties"])
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """How models are trained."""
+        return dict(self.federation["training"])
 
     @property
     def is_horizontal(self) -> bool:
@@ -135,7 +112,8 @@ class Plan:
         """The party that signs the plan."""
         if self.is_horizontal:
             return self.artifact.about
-        return next(n for n, p in self.parties.items() if p["role"] == "label_holder")
+        label_holders = [n for n, p in self.parties.items() if p["role"] == "label_holder"]
+        return str(label_holders[0])
 
     @cached_property
     def feature_holders(self) -> list[str]:
@@ -143,77 +121,69 @@ class Plan:
         return [n for n, p in self.parties.items() if p["role"] == "feature_holder"]
 
     @property
-    def keeps_all(self) -> bool:
-        """True if rows of people whom a feature holder lacks are kept."""
-        return bool(self.federation.get("alignment", {}).get("overlap", "common") == "left")
-
-    @property
     def has_shares(self) -> bool:
         """True if a row opens only where all of several feature holders have the person."""
-        return not self.keeps_all and len(self.feature_holders) > 1
+        keeps_all = self.federation.get("alignment", {}).get("overlap", "common") == "left"
+        return not keeps_all and len(self.feature_holders) > 1
 
     @property
-    def purpose(self) -> str:
-        """``train`` or ``score``."""
-        return str(self.document["purpose"])
+    def has_domain_ranks(self) -> bool:
+        """True if ranks are the domain's own codes, as for private training."""
+        return bool(self.training["trainer"] == "dpboost")
+
+    @property
+    def scoring_mode(self) -> str:
+        """How new rows are scored: desensitised, routed or local."""
+        return str(self.federation.get("scoring", {}).get("mode", "desensitised"))
 
     def signer(self, kind: str, about: str) -> str:
         """The one party that may sign a kind at a place."""
         return self.label_holder if kind in _BY_LABEL_HOLDER else about
 
-    def receiver(self, kind: str, about: str) -> str | None:
-        """The party that a kind is addressed to; None for all."""
-        if kind in _FOR_ALL:
+    def receiver(self, artifact: Artifact) -> str | None:
+        """The party that an artifact is addressed to; None for all."""
+        if artifact.kind in _FOR_ALL:
             return None
-        return about if kind in _ADDRESSED else self.label_holder
+        return artifact.about if artifact.kind in _ADDRESSED else self.label_holder
+
+    def receiver_key(self, artifact: Artifact) -> str | None:
+        """The key to which an artifact is encrypted, base64; None if it lies open."""
+        receiver = self.receiver(artifact)
+        return self.parties[receiver].get("encryption_key") if receiver else None
 
     def signing_keys(self, party: str, *, run_day: bool = False) -> list[str]:
-        """The signing keys of a party that are not revoked, base64.
-
-        Args:
-            party: The party.
-            run_day: Only those that are good on the plan's day.
-        """
-        declared, day = self.parties[party], self.document.get("day") or ""
+        """The signing keys of a party that are not revoked, base64; or those good on the day."""
+        declared, day = self.parties[party], self.document.get("day", "")
         first, last = declared.get("signing_key_from"), declared.get("signing_key_expires")
-        keys = [(declared["signing_key"], first or "", last or "9999")]
+        keys = [(declared["signing_key"], first, last)]
         for former in declared.get("former_keys", []):
             if former["use"] == "signing":
-                keys.append((former["key"], "", former["until"]))
+                keys.append((former["key"], None, former["until"]))
         revoked = declared.get("revoked_keys", [])
         return [
             key
             for key, begin, end in keys
-            if key not in revoked and (not run_day or not day or begin <= day <= end)
+            if key not in revoked
+            # A plan without a day has no keys with dates.
+            and (not run_day or not (begin or end) or (begin or "0") <= day <= (end or "9999"))
         ]
-
-    def encrypted_to(self, kind: str, about: str) -> str | None:
-        """The short name of the key to which a kind is encrypted; None if it lies open."""
-        receiver = self.receiver(kind, about)
-        key = None if receiver is None else self.parties[receiver].get("encryption_key")
-        return hashlib.sha256(base64.b64decode(key)).hexdigest()[:16] if key else None
 
     @cached_property
     def answers(self) -> dict[str, str]:
         """By kind, the kind that it answers; other kinds are no part of the run."""
-        scoring = self.federation.get("scoring", {})
-        mode = scoring.get("mode", "desensitised")
-        routed = "routed" in (mode, *scoring.get("evaluate", ()))
+        if self.is_horizontal:
+            return dict.fromkeys(ROUNDS, "")
+        evaluated = self.federation.get("scoring", {}).get("evaluate", ())
         query = {"psi_query": "plan", "psi_answer": "psi_query"}
-        shares = {"shares": "plan"} if self.has_shares else {}
-        if self.purpose == "train":
-            splits = {
-                "ranks": "plan",
-                "split_request": "ranks",
-                "split_values": "split_request",
-            }
-            routes = {"route_request": "split_values", "routes": "route_request"}
-            return {**query, **shares, **splits, **(routes if routed else {})}
-        if mode == "local":
+        query |= {"shares": "plan"} if self.has_shares else {}
+        routes = {"route_request": "plan", "routes": "route_request"}
+        if self.document["purpose"] == "train":
+            query |= {"ranks": "plan", "split_request": "ranks", "split_values": "split_request"}
+            is_routed = "routed" in (self.scoring_mode, *evaluated)
+            return query | routes | {"route_request": "split_values"} if is_routed else query
+        if self.scoring_mode == "local":
             return {}
-        if mode == "routed":
-            return {**query, **shares, "route_request": "plan", "routes": "route_request"}
-        return {**query, **shares, "values": "plan"}
+        return query | (routes if self.scoring_mode == "routed" else {"values": "plan"})
 
     def domain(self, party: str, feature: str) -> tuple[int, int]:
         """The least and greatest integer on which a feature holder's feature is released."""
@@ -225,55 +195,34 @@ class Plan:
         return lower, min(upper, lower + count - 1) if count >= 2 else upper
 
     def columns(self, party: str) -> list[Column]:
-        """The columns that a feature holder releases, in their order.
-
-        Raises:
-            UnknownMechanismError: A mechanism is unknown.
-        """
+        """The columns that a feature holder releases, in their order."""
         columns = []
-
-        def add_bit(name: str, feature: str, charge: str, counts: channels.Counts) -> None:
-            columns.append(Column(name, feature, charge, (0, 1), (0, 1), counts, 2, True))
-
+        bit = ((0, 1), (0, 1))
         for name, feature in self.parties[party]["features"].items():
+            mechanism = feature["mechanism"]
+            facts = (float(mechanism["epsilon"]), channels.label_of(mechanism))
+            ratios: Sequence[Fraction | None]
             if feature.get("type") == "nominal":
-                for category in feature["categories"]:
-                    counts = channels.category_counts(feature["mechanism"])
-                    add_bit(_bit_name(name, category), name, name, counts)
+                counts, categories = channels.category_counts(mechanism), feature["categories"]
+                ratios = [channels.category_ratio(counts)] * (len(categories) - 1)
+                columns += [
+                    Column(
+                        _bit_name(name, category), name, name, *bit, counts, ratios, *facts, True
+                    )
+                    for category in categories
+                ]
             else:
                 lower, upper = self.domain(party, name)
-                outputs, counts = _channel(json.dumps(feature["mechanism"]), lower, upper)
-                size = max(upper - lower + 1, max(outputs) - min(outputs) + 1)
-                inputs = range(lower, upper + 1)
-                columns.append(Column(name, name, name, inputs, outputs, counts, size, False))
-            if (bit := _missing_bit(feature)) is not None:
-                missing = f"{name}=missing"
-                add_bit(missing, name, missing, channels.missing_bit_counts(bit))
+                outputs, counts, ratios = _channel(json.dumps(mechanism), lower, upper)
+                values = (range(lower, upper + 1), outputs)
+                columns.append(Column(name, name, name, *values, counts, ratios, *facts, False))
+            if isinstance(feature.get("missing"), Mapping) and "bit" in feature["missing"]:
+                charge, epsilon = f"{name}=missing", float(feature["missing"]["bit"])
+                facts = (epsilon, f"Randomised missing bit, epsilon {epsilon:g}")
+                counts = channels.missing_bit_counts(epsilon)
+                ratios = channels.worst_ratios(counts)
+                columns.append(Column(charge, name, charge, *bit, counts, ratios, *facts, True))
         return columns
-
-    def charges(self, party: str) -> dict[str, Charge]:
-        """The losses of a feature holder's columns, computed from what the plan declares.
-
-        Raises:
-            UnknownMechanismError: A mechanism is unknown.
-        """
-        charges = {}
-        for column in self.columns(party):
-            feature = self.parties[party]["features"][column.feature]
-            mechanism, bit = feature["mechanism"], _missing_bit(feature)
-            if column.charge != column.feature:
-                ratios, epsilon = channels.worst_ratios(column.counts), bit or 0.0
-                label = f"Randomised missing bit, epsilon {bit:g}"
-            else:
-                epsilon, label = float(mechanism["epsilon"]), channels.label_of(mechanism)
-                if column.is_bit:
-                    ratio = channels.category_ratio(column.counts)
-                    ratios = [ratio] * (len(feature["categories"]) - 1)
-                else:
-                    domain = self.domain(party, column.feature)
-                    ratios = list(_ratios(json.dumps(mechanism), *domain))
-            charges[column.charge] = Charge(ratios, epsilon, label)
-        return charges
 
     def span(self, party: str, column: str, value: int) -> tuple[int, int]:
         """The least and greatest domain value that a released value stands for."""
@@ -282,17 +231,23 @@ class Plan:
             return value, value
         return channels.span(feature["mechanism"], *self.domain(party, column), value)
 
+    def row_width(self, party: str) -> int:
+        """Bytes of a feature holder's row: each column in as many bits as its size needs."""
+        return max(-(-sum(column.size.bit_length() for column in self.columns(party)) // 8), 1)
 
-def canonical(value: Any) -> bytes:
-    """JSON in the one way in which digests of agreements and checkpoints are taken."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
-
-
-def _missing_bit(feature: Mapping[str, Any]) -> float | None:
-    """Epsilon of the bit that says whether a value is missing; None without one."""
-    missing = feature.get("missing")
-    bit = missing.get("bit") if isinstance(missing, Mapping) else None
-    return None if bit is None else float(bit)
+    def content_size(self, artifact: Artifact) -> int:
+        """Bytes of all entries of an artifact, with the canary's."""
+        kind, entries = artifact.kind, artifact.manifest["rows"] + 1
+        if len(artifact.manifest["files"].keys() - {DOCUMENT}) > 1:
+            raise NotCheckableError("sizes of single parts, which follow from hashes")
+        if kind in ("psi_query", "psi_answer"):
+            return int(_POINT * entries)
+        if kind == "shares":
+            slots = 3 * (-(-1300 * entries // 3000) + 24)
+            return int(_SHARE * (len(self.feature_holders) - 1) * slots)
+        if kind in RELEASES:
+            return int((_TAG + self.row_width(artifact.about)) * entries)
+        raise NotCheckableError(f"the width of rows of {kind}")
 
 
 def _bit_name(feature: str, category: str) -> str:
@@ -303,73 +258,17 @@ def _bit_name(feature: str, category: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _channel(mechanism: str, lower: int, upper: int) -> tuple[list[int], channels.Counts]:
-    return channels.counts_of(json.loads(mechanism), lower, upper)
-
-
-@lru_cache(maxsize=64)
-def _ratios(mechanism: str, lower: int, upper: int) -> tuple[Fraction | None, ...]:
-    return tuple(channels.worst_ratios(_channel(mechanism, lower, upper)[1]))
-
-
-class NotKnownError(Exception):
-    """A size does not follow from public facts."""
-
-
-def is_expected(plan: Plan, artifact: Artifact, name: str) -> bool:
-    """True if a file has the size before encryption that its manifest has to state.
-
-    Raises:
-        NotKnownError: It follows from something else.
-    """
-    manifest = artifact.manifest
-    rows, columns, size = (
-        manifest["rows"],
-        len(manifest["columns"]),
-        manifest["files"][name]["size"],
-    )
-    encrypted = manifest["encrypted_to"] is not None
-    if name == "document.json":
-        if not encrypted:
-            raise NotKnownError("sizes of documents that lie open")
-        if rows >= _FEW:
-            return bool(size > 0 and size % _STEP == 0)
-        # A document of few rows is smaller than the least size.
-        return bool(size == padded(0, rows, columns))
-    if sum(file.startswith("entries") for file in manifest["files"]) > 1:
-        raise NotKnownError("sizes of single parts, which follow from hashes")
-    content = _content(plan, artifact)
-    return bool(size == (padded(content, rows, columns) if encrypted else content))
-
-
-def row_width(plan: Plan, party: str) -> int:
-    """Bytes of a feature holder's row: each column in as many bits as its declared size needs."""
-    bits = sum(column.size.bit_length() for column in plan.columns(party))
-    return max(-(-bits // 8), 1)
-
-
-def part_count(entries: int) -> int:
-    """The number of files that a list of entries is cut into, a power of two."""
-    return 1 << min((max(entries - 1, 0) // _PART).bit_length(), 12)
-
-
-def _content(plan: Plan, artifact: Artifact) -> int:
-    rows, kind = int(artifact.manifest["rows"]), artifact.kind
-    # The canary is one more.
-    if kind in ("psi_query", "psi_answer"):
-        return _POINT * (rows + 1)
-    if kind == "shares":
-        slots = 3 * (-(-1300 * (rows + 1) // 3000) + 24)
-        return _SHARE * (len(plan.feature_holders) - 1) * slots
-    if kind in ("ranks", "values"):
-        return (_TAG + row_width(plan, artifact.about)) * (rows + 1)
-    raise NotKnownError(f"the width of rows of {kind}")
+def _channel(
+    mechanism: str, lower: int, upper: int
+) -> tuple[list[int], channels.Counts, list[Fraction | None]]:
+    outputs, counts = channels.counts_of(json.loads(mechanism), lower, upper)
+    return outputs, counts, channels.worst_ratios(counts)
 
 
 def padded(content: int, rows: int, columns: int) -> int:
     """Bytes of a file once it is salted and padded."""
     size = _HEAD + content
-    if rows < _FEW:
+    if rows < FEW:
         width = max(columns, 1)
         size = max(size, _HEAD + 2048 * width + 32 * rows * width)
-    return size + -size % _STEP
+    return size + -size % STEP

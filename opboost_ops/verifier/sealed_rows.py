@@ -6,10 +6,9 @@ artifact's public nonce, of a counter, the person's point, the person's zero sha
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -20,56 +19,41 @@ from cryptography.hazmat.primitives.cmac import CMAC
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from opboost_ops.verifier.places import Artifact
 from opboost_ops.verifier.plans import Column, padded
 
-_TAG, _BLOCK, _ATTEMPTS = 10, 64, 16
+_TAG, _BLOCK, _ATTEMPTS, _PART = 10, 64, 16, 1 << 20
 _MAGIC, _NONCE, _PERSON = b"opboost pins 1\n\n", 16, 16
 
 #: The message of no ID, which every table has besides its people.
 CANARY = b"c"
 
-_KEY, _ENVELOPE_NONCE = 32, 12
+_KEY, _ENVELOPE_NONCE, _SALT, _LENGTH = 32, 12, 32, 8
 
 
-class People(NamedTuple):
-    """The people of a sealed table, and the canary last.
-
-    Attributes:
-        messages: Theirs: ``s`` or ``i`` and the ID.
-        points: 32 bytes each.
-        zeros: Their zero sharings, 16 bytes each; None without shares.
-    """
-
-    messages: list[bytes]
-    points: list[bytes]
-    zeros: list[bytes] | None
-
-
-def messages_of(ids: Sequence[object]) -> list[bytes]:
+def messages_of(ids: Sequence[str | int]) -> list[bytes]:
     """A message per ID: its type and its text or decimal digits."""
     return [b"i%d" % i if isinstance(i, int) else b"s" + str(i).encode() for i in ids]
 
 
 @lru_cache(maxsize=1)
-def person_hashes(key: bytes, ids: tuple[object, ...]) -> list[bytes]:
-    """Keyed hashes of IDs: AES-CMAC of a typed ID.
+def person_hashes(key: bytes, ids: tuple[str | int, ...]) -> list[bytes]:
+    """Keyed hashes of IDs, which are texts or integers; pins and the forgotten have them."""
+    messages = [
+        b"s" + i.encode() if isinstance(i, str) else b"i" + i.to_bytes(15, "little", signed=True)
+        for i in ids
+    ]
+    return cmacs(keyed_by(key, "id"), messages)
 
-    Args:
-        key: Of the use; pins and the forgotten are hashed under ``keyed_by(secret, "people")``.
-        ids: Texts or integers.
-    """
-    key, hashes = keyed_by(key, "id"), []
-    for person in ids:
-        raw = person.to_bytes(15, "little", signed=True) if isinstance(person, int) else None
-        hashes.append(cmac(key, b"s" + str(person).encode() if raw is None else b"i" + raw))
+
+def cmacs(key: bytes, messages: Sequence[bytes]) -> list[bytes]:
+    """AES-CMAC of messages, 16 bytes each."""
+    hashes, cipher = [], algorithms.AES(key)
+    for message in messages:
+        mac = CMAC(cipher)
+        mac.update(message)
+        hashes.append(mac.finalize())
     return hashes
-
-
-def cmac(key: bytes, message: bytes) -> bytes:
-    """AES-CMAC of a message, 16 bytes."""
-    mac = CMAC(algorithms.AES(key))
-    mac.update(message)
-    return mac.finalize()
 
 
 def pin_digest(secret: bytes, content: bytes) -> str:
@@ -81,17 +65,7 @@ def pin_digest(secret: bytes, content: bytes) -> str:
 def read_pins(
     secret: bytes, content: bytes, rows: int, columns: Sequence[Column]
 ) -> tuple[dict[bytes, int], dict[str, np.ndarray]]:
-    """The pins in a file: which row each person has, and the responses by column.
-
-    Args:
-        secret: The party's.
-        content: The file.
-        rows: How many people it has, as the database states it.
-        columns: Released columns of the feature.
-
-    Raises:
-        ValueError: It is no pin file.
-    """
+    """The pins in a file of a feature: the row of each person, and the responses by column."""
     head = len(_MAGIC) + _NONCE
     if not content.startswith(_MAGIC) or not rows or (len(content) - head) % rows:
         raise ValueError("no pin file")
@@ -121,23 +95,13 @@ def _rows_of(people: bytes) -> dict[bytes, int]:
     return {people[at : at + _PERSON]: at // _PERSON for at in range(0, len(people), _PERSON)}
 
 
-def packed(codes: Sequence[np.ndarray], sizes: Sequence[int], rows: int) -> list[bytes]:
-    """Rows of codes, each column in as many bits as its size needs, the first one first.
-
-    Args:
-        codes: By column, integers from 0 to the column's size, shape (rows,).
-        sizes: Of the columns.
-        rows: How many rows there are.
-    """
-    bits = sum(size.bit_length() for size in sizes)
-    width = max(-(-bits // 8), 1)
-    table = []
-    for row in range(rows):
-        value = 0
-        for code, size in zip(codes, sizes, strict=True):
-            value = value << size.bit_length() | int(code[row])
-        table.append((value << (8 * width - bits)).to_bytes(width, "big"))
-    return table
+def packed(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> list[bytes]:
+    """Rows of codes by column, each in as many bits as its size needs, the first one first."""
+    bits = [
+        code[:, np.newaxis] >> np.arange(size.bit_length())[::-1] & 1
+        for code, size in zip(codes, sizes, strict=True)
+    ]
+    return [row.tobytes() for row in np.packbits(np.hstack(bits).astype(np.uint8), axis=1)]
 
 
 def content_hash(key: bytes, messages: Sequence[bytes], rows: Sequence[bytes]) -> bytes:
@@ -150,177 +114,116 @@ def content_hash(key: bytes, messages: Sequence[bytes], rows: Sequence[bytes]) -
 
 
 def sharings(pairs: Sequence[bytes], messages: Sequence[bytes], target: int) -> list[bytes]:
-    """A feature holder's shares of zero for one target, 16 bytes per person.
+    """A holder's shares of zero for a target, by its number; 16 bytes per person.
 
-    Args:
-        pairs: Its keys with each other holder in this run.
-        messages: Of the people.
-        target: The number of the target among all holders by name.
+    Its keys with each other holder in the run are given, and the people's messages.
     """
     block, place = divmod(16 * target, _BLOCK)
     shares = []
     for message in messages:
         total = 0
         for key in pairs:
-            digest = hashlib.blake2b(
-                bytes([block]) + message, digest_size=_BLOCK, key=key, person=b"opboost-pair"
-            ).digest()
+            digest = _block(key, b"opboost-pair", block, message)
             total ^= int.from_bytes(digest[place : place + 16], "big")
         shares.append(total.to_bytes(16, "big"))
     return shares
 
 
 def sealed(
-    secret: bytes, kind: str, place: str, body: bytes, people: People, rows: Sequence[bytes]
+    secret: bytes, name: str, place: str, body: bytes, people: Sequence[bytes], rows: list[bytes]
 ) -> tuple[bytes, list[bytes]]:
     """The nonce of a sealed table and its entries, sorted.
 
-    Args:
-        secret: The party's.
-        kind: ``ranks``, ``values`` or ``routes``.
-        place: ``<federation>/<run>/<digest of the plan>``.
-        body: The exponent and the hash of the content.
-        people: Its people.
-        rows: Their packed rows.
-
-    Raises:
-        ValueError: Two people have one tag under every nonce.
+    Its name is that of its kind, with ``-z`` where there are shares; its place the run's and the
+    plan's digest; its body exponent and content hash. A person is point, zero sharing and message.
     """
     content = hashlib.blake2b(body, digest_size=32).hexdigest()
-    person = f"opboost-{kind}{'' if people.zeros is None else '-z'}".encode()
+    length = _TAG + len(rows[0])
+    blocks = range(-(-length // _BLOCK))
     for attempt in range(_ATTEMPTS):
+        kind = name.removesuffix("-z")
         nonce = keyed_by(secret, f"seal:{kind}:{place}:{content}:{attempt}")
         entries = []
-        for number, (message, row) in enumerate(zip(people.messages, rows, strict=True)):
-            zero = bytes(16) if people.zeros is None else people.zeros[number]
-            rest = people.points[number] + zero + message
-            stream = b"".join(
-                hashlib.blake2b(
-                    bytes([counter]) + rest, digest_size=_BLOCK, key=nonce, person=person
-                ).digest()
-                for counter in range(-(-(_TAG + len(row)) // _BLOCK))
-            )
-            pad = stream[_TAG : _TAG + len(row)]
-            entries.append(stream[:_TAG] + bytes(a ^ b for a, b in zip(row, pad, strict=True)))
+        for person, row in zip(people, rows, strict=True):
+            title = f"opboost-{name}".encode()
+            stream = b"".join([_block(nonce, title, number, person) for number in blocks])
+            pad = int.from_bytes(stream[:length], "big")
+            entries.append((pad ^ int.from_bytes(row, "big")).to_bytes(length, "big"))
         entries.sort()
         if len({entry[:_TAG] for entry in entries}) == len(entries):
             return nonce, entries
     raise ValueError("two people have one tag")
 
 
-def keyed_by(secret: bytes, purpose: str) -> bytes:
-    """A key of 32 bytes for one purpose."""
-    return _derived(secret, f"opboost:{purpose}".encode(), 32)
+def _block(key: bytes, person: bytes, counter: int, message: bytes) -> bytes:
+    text = bytes([counter]) + message
+    return hashlib.blake2b(text, digest_size=_BLOCK, key=key, person=person).digest()
 
 
-def read_private_key(path: Path) -> bytes:
-    """The 32 bytes of a private key from a file of base64.
-
-    Raises:
-        OSError: It cannot be read.
-        ValueError: It is no such key.
-    """
-    key = base64.b64decode(path.read_text().strip(), validate=True)
-    if len(key) != _KEY:
-        raise ValueError("no key")
-    return key
+def parts(entries: Sequence[bytes]) -> dict[str, bytes]:
+    """Entries as files: cut by their first bits into a power of two of parts if they are many."""
+    bits = min((max(len(entries) - 1, 0) // _PART).bit_length(), 12)
+    if not bits:
+        return {"entries.bin": b"".join(entries)}
+    cut: dict[str, list[bytes]] = {f"entries-{i:04}.bin": [] for i in range(1 << bits)}
+    for entry in entries:
+        cut[f"entries-{int.from_bytes(entry[:2], 'big') >> 16 - bits:04}.bin"].append(entry)
+    return {name: b"".join(part) for name, part in cut.items()}
 
 
-class Envelope:
-    """How one party encrypts to one receiver, so that a retry makes the same bytes."""
-
-    def __init__(self, secret: bytes, receiver: str) -> None:
-        self._secret = secret
-        self._receiver = base64.b64decode(receiver)
-
-    def salted(self, content: bytes, place: str, name: str, rows: int, columns: int) -> bytes:
-        """A file as it is before encryption: salt, length, content, zeros.
-
-        Args:
-            content: The file.
-            place: The artifact's place.
-            name: The file's name in the manifest.
-            rows: The artifact's row count.
-            columns: How many columns it has.
-        """
-        info = b"opboost:salt:" + self._receiver + f"{place}/{name}".encode()
-        salt = _derived(self._secret, info, 32)
-        raw = salt + len(content).to_bytes(8, "little") + content
-        return raw + bytes(padded(len(content), rows, columns) - len(raw))
-
-    def encrypted(self, salted: bytes, digest: str, name: str) -> bytes:
-        """A file as it lies in the store."""
-        ephemeral, nonce = self._drawn(digest, name)
-        public = ephemeral.public_key().public_bytes_raw()
-        shared = ephemeral.exchange(X25519PublicKey.from_public_bytes(self._receiver))
-        key = _file_key(shared, public, self._receiver, digest, name)
-        return public + nonce + AESGCM(key).encrypt(nonce, salted, f"{digest}/{name}".encode())
-
-    def _drawn(self, digest: str, name: str) -> tuple[X25519PrivateKey, bytes]:
-        info = b"opboost:envelope:" + self._receiver + f"{digest}/{name}".encode()
-        drawn = _derived(self._secret, info, _KEY + _ENVELOPE_NONCE)
-        return X25519PrivateKey.from_private_bytes(drawn[:_KEY]), drawn[_KEY:]
-
-
-def opened(raw: bytes, key: bytes, digest: str, name: str) -> bytes:
-    """The content of a file that was encrypted to a party.
-
-    Args:
-        raw: As it lies in the store.
-        key: The receiver's private key.
-        digest: The artifact's.
-        name: The file's name in the manifest.
-
-    Raises:
-        ValueError: It does not open with that key.
-    """
-    private = X25519PrivateKey.from_private_bytes(key)
-    own = private.public_key().public_bytes_raw()
-    shared = private.exchange(X25519PublicKey.from_public_bytes(raw[:_KEY]))
-    file_key = _file_key(shared, raw[:_KEY], own, digest, name)
-    nonce, sealed = raw[_KEY : _KEY + _ENVELOPE_NONCE], raw[_KEY + _ENVELOPE_NONCE :]
-    try:
-        salted = AESGCM(file_key).decrypt(nonce, sealed, f"{digest}/{name}".encode())
-    except InvalidTag:
-        raise ValueError("not encrypted to this key") from None
-    return salted[40 : 40 + int.from_bytes(salted[32:40], "little")]
-
-
-def shared_key(private: bytes, public: str) -> bytes:
-    """X25519 of a private key and a public one, base64."""
-    key = X25519PublicKey.from_public_bytes(base64.b64decode(public))
-    return X25519PrivateKey.from_private_bytes(private).exchange(key)
-
-
-def multiplied(exponent: bytes, points: bytes) -> bytes:
+def multiplied(exponent: bytes, points: bytes) -> Iterator[bytes]:
     """Each point of 32 bytes multiplied by an exponent."""
     key = X25519PrivateKey.from_private_bytes(exponent)
-    return b"".join(
-        key.exchange(X25519PublicKey.from_public_bytes(points[at : at + 32]))
-        for at in range(0, len(points), 32)
-    )
+    for at in range(0, len(points), 32):
+        yield key.exchange(X25519PublicKey.from_public_bytes(points[at : at + 32]))
 
 
-def public_key(private: bytes) -> str:
-    """The public half of an encryption key, base64."""
-    key = X25519PrivateKey.from_private_bytes(private)
-    return base64.b64encode(key.public_key().public_bytes_raw()).decode()
+def encrypted(
+    secret: bytes, receiver: str, artifact: Artifact, files: Mapping[str, bytes]
+) -> Iterator[tuple[str, bytes]]:
+    """The files of an artifact as its publisher stores them for a receiver, also at a retry."""
+    public, manifest = base64.b64decode(receiver), artifact.manifest
+    for name, content in files.items():
+        place = f"{artifact.place}/{name}".encode()
+        salt = keyed_by(secret, b"salt:" + public + place)
+        raw = salt + len(content).to_bytes(_LENGTH, "little") + content
+        size = padded(len(content), manifest["rows"], len(manifest["columns"]))
+        about = f"{artifact.digest}/{name}".encode()
+        drawn = keyed_by(secret, b"envelope:" + public + about, _KEY + _ENVELOPE_NONCE)
+        ephemeral = X25519PrivateKey.from_private_bytes(drawn[:_KEY])
+        sender, nonce = ephemeral.public_key().public_bytes_raw(), drawn[_KEY:]
+        shared = ephemeral.exchange(X25519PublicKey.from_public_bytes(public))
+        key = keyed_by(shared, b"file:" + sender + public + about)
+        yield name, sender + nonce + AESGCM(key).encrypt(nonce, raw.ljust(size, b"\0"), about)
 
 
-def fingerprint(secret: bytes) -> str:
-    """The name under which a database knows a secret."""
-    return keyed_by(secret, "fingerprint").hex()[:16]
+def decrypted(raw: bytes, key: bytes, digest: str, name: str) -> bytes:
+    """A file of an artifact by the receiver's private key, with its salt; or ValueError."""
+    private, about = X25519PrivateKey.from_private_bytes(key), f"{digest}/{name}".encode()
+    sender, nonce = raw[:_KEY], raw[_KEY : _KEY + _ENVELOPE_NONCE]
+    shared = private.exchange(X25519PublicKey.from_public_bytes(sender))
+    public = private.public_key().public_bytes_raw()
+    file_key = keyed_by(shared, b"file:" + sender + public + about)
+    try:
+        return AESGCM(file_key).decrypt(nonce, raw[_KEY + _ENVELOPE_NONCE :], about)
+    except InvalidTag:
+        raise ValueError("not encrypted to this key") from None
 
 
-def sha256(content: bytes) -> str:
-    """Sha256, hex."""
-    return hashlib.sha256(content).hexdigest()
+def unsalted(raw: bytes) -> bytes:
+    """The content of a decrypted file."""
+    begin = _SALT + _LENGTH
+    return raw[begin : begin + int.from_bytes(raw[_SALT:begin], "little")]
 
 
-def _file_key(shared: bytes, ephemeral: bytes, receiver: bytes, digest: str, name: str) -> bytes:
-    info = b"opboost:file:" + ephemeral + receiver + f"{digest}/{name}".encode()
-    return _derived(shared, info, _KEY)
+def key_pair(path: Path) -> tuple[bytes, str]:
+    """An encryption key in a file: its private half, and the public one in base64."""
+    private = base64.b64decode(path.read_text().strip(), validate=True)
+    public = X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+    return private, base64.b64encode(public).decode()
 
 
-def _derived(secret: bytes, info: bytes, length: int) -> bytes:
+def keyed_by(secret: bytes, purpose: str | bytes, length: int = 32) -> bytes:
+    """A key for one purpose."""
+    info = b"opboost:" + (purpose.encode() if isinstance(purpose, str) else purpose)
     return HKDF(algorithm=SHA256(), length=length, salt=None, info=info).derive(secret)

@@ -1,93 +1,134 @@
-"""All checks of some places."""
+"""All checks of some places: which promise is checked on what."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from opboost_ops.verifier.champion_promises import check_champion
-from opboost_ops.verifier.holder_promises import check_holder
-from opboost_ops.verifier.outcomes import DAMAGED, Check, Outcome
-from opboost_ops.verifier.party_promises import OwnSide, check_charges, check_party
-from opboost_ops.verifier.party_state import PartyState, read_state
-from opboost_ops.verifier.places import Party, Run, copied, find_places, read_store
-from opboost_ops.verifier.plans import Plan
-from opboost_ops.verifier.store_promises import check_store
+from opboost_ops.verifier import champion_promises, holder_promises, party_promises, store_promises
+from opboost_ops.verifier.outcomes import DAMAGED, Check, Checks, NotCheckableError, Outcome
+from opboost_ops.verifier.party_promises import OwnSide
+from opboost_ops.verifier.party_state import PartyState
+from opboost_ops.verifier.places import Artifacts, Party, Places, copied, read_store
+from opboost_ops.verifier.plans import RELEASES, Plan
 
 
 def verify(places: Sequence[str | Path]) -> list[Outcome]:
-    """Check every promise that can be checked from some places.
-
-    Args:
-        places: Folders, or URLs of stores, which are copied to a temporary folder.
-
-    Returns:
-        One outcome per store and per party.
+    """Check every promise that can be checked from folders and URLs of stores, which are copied.
 
     Raises:
         CannotBeginError: A place is none of these.
     """
-    sorted_places = find_places(places)
-    declared = {
-        name: federation["parties"] for name, federation in sorted_places.federations.items()
-    }
-    outcomes = []
+    everything = Places(places)
+    outcomes, plans = [], {}
     with TemporaryDirectory() as temporary:
-        runs = {}
-        for number, store in enumerate(sorted_places.stores):
-            outcome = Outcome(f"store {store.rstrip('/').rpartition('/')[2]}")
+        for number, store in enumerate(everything.stores):
+            name = store.rstrip("/").rpartition("/")[2]
             try:
-                runs[store] = read_store(copied(store, Path(temporary, str(number))))
-                outcome = check_store(outcome.place, runs[store], declared)
+                folder = copied(store, Path(temporary, str(number)))
             except OSError:
-                outcome.promise(_store).run([(None, "read access to the store")])
-            outcomes.append(outcome)
-        outcomes += [
-            _check_one(party, runs.get(party.store, [])) for party in sorted_places.parties
-        ]
+                outcomes.append(Outcome(f"store {name}").check([(check_store, [("", ())])]))
+                continue
+            runs = read_store(folder)
+            plans[store] = list(_readable(runs))
+            checks = _of_store(folder, runs, plans[store], everything.federations)
+            outcomes.append(Outcome(f"store {name}").check(checks))
+        for party in everything.parties.values():
+            checks = _of_party(party, plans.get(party.store, []))
+            outcomes.append(Outcome(f"party {party.name}").check(checks))
     return outcomes
 
 
-def _store() -> Iterator[Check]:
+def _readable(runs: Mapping[str, Artifacts]) -> Iterator[Plan]:
+    """The plans of runs; a damaged one breaks a promise of the store."""
+    for artifacts in runs.values():
+        try:
+            yield Plan.read(artifacts)
+        except DAMAGED:
+            continue
+
+
+def check_store() -> Iterator[Check]:
     """The store can be read."""
-    return iter(())
+    yield None, "read access to the store"
 
 
-def _check_one(party: Party, runs: list[Run]) -> Outcome:
-    outcome = Outcome(f"party {party.name}")
-    promise = outcome.promise(_database)
-    if party.database is None:
-        promise.run([(None, "its database in a SQLite file")])
-        return outcome
-    try:
-        state = read_state(party.database)
-    except DAMAGED:
-        promise.run([(False, "it cannot be read")], party.database.name)
-        return outcome
-    promise.run(_database(party, state), party.database.name)
-    own = OwnSide(party, state, _of_party(party.name, runs))
-    check_party(outcome, own)
-    if any(party.name in plan.feature_holders for _, plan in own.runs) or state.releases:
-        check_charges(outcome, own)
-        check_holder(outcome, own)
-    if any(party.name == plan.label_holder or plan.is_horizontal for _, plan in own.runs):
-        check_champion(outcome, own)
-    return outcome
-
-
-def _database(party: Party, state: PartyState) -> Iterator[Check]:
+def check_database(party: Party, own: OwnSide | None) -> Iterator[Check]:
     """The database is the party's, and can be read."""
-    yield state.party == party.name, "of another party"
+    if party.database is None:
+        raise NotCheckableError("its database in a SQLite file")
+    yield own is not None, "it cannot be read"
+    yield own is None or own.state.party == party.name, "of another party"
 
 
-def _of_party(name: str, runs: list[Run]) -> list[tuple[Run, Plan]]:
-    """The runs that a party takes part in; a damaged plan is a fault of the store's outcome."""
-    pairs = []
-    for run in runs:
-        for artifact in [a for a in run.artifacts.values() if a.kind == "plan"][:1]:
-            try:
-                plan = Plan.read(artifact)
-                if name in plan.parties:
-                    pairs.append((run, plan))
-            except DAMAGED:
-                continue
-    return pairs
+def _own_side(party: Party, plans: Sequence[Plan]) -> OwnSide | None:
+    mine = [plan for plan in plans if party.name in plan.parties]
+    try:
+        return OwnSide(party, PartyState(party.database), mine) if party.database else None
+    except DAMAGED:
+        return None
+
+
+def _of_store(
+    folder: Path,
+    runs: Mapping[str, Artifacts],
+    plans: Sequence[Plan],
+    federations: Mapping[str, Mapping[str, Any]],
+) -> Iterator[Checks]:
+    """What anyone who reads a store can check, with the federation files beside it."""
+    yield store_promises.check_plan, [(run, (artifacts,)) for run, artifacts in runs.items()]
+    yield store_promises.check_keys, [(plan.run, (plan, federations)) for plan in plans]
+    yield store_promises.check_strays, [("", (folder, runs))]
+    every = [(a.place, (a, plan)) for plan in plans for a in plan.artifacts.values()]
+    for check in store_promises.ABOUT_ARTIFACTS:
+        yield check, every
+    yield store_promises.check_checkpoints, [("", (plans,))]
+
+
+def _of_party(party: Party, plans: Sequence[Plan]) -> Iterator[Checks]:
+    """What a party can check with its own folder."""
+    own = _own_side(party, plans)
+    yield check_database, [("database", (party, own))]
+    if own is None:
+        return
+    state = own.state
+
+    def published(*kinds: str) -> list[tuple[str, tuple[Any, ...]]]:
+        return [(a.place, (own, a, plan)) for a, plan in own.published if a.kind in kinds]
+
+    yield party_promises.check_audit, [("audit log", (own,))]
+    plans_used = {plan.run: (own, plan) for _, plan in own.published}
+    yield party_promises.check_agreement, plans_used.items()
+    every = [(a.place, (own, a, plan)) for a, plan in own.published]
+    yield party_promises.check_ledger, every
+    yield party_promises.check_state, every
+    received = [(a, plan) for a, plan in own.artifacts if plan.receiver(a) == party.name]
+    if received:
+        yield party_promises.check_received, [(a.place, (own, a, p)) for a, p in received]
+    if any(party.name in plan.feature_holders for plan in own.plans) or state.releases:
+        yield party_promises.check_releases, published(*RELEASES)
+        yield party_promises.check_charges, [("ledger", (own,))]
+        yield party_promises.check_budgets, [("ledger", (own,))]
+        yield party_promises.check_queries, [("queries", (own,))]
+        yield holder_promises.check_pins, [("pins", (own,))]
+        if state.forgotten:
+            yield holder_promises.check_forgotten, [("pins", (own,))]
+        yield holder_promises.check_responses, published(*RELEASES, "routes", "shares")
+        yield holder_promises.check_splits, published("split_values")
+        yield holder_promises.check_answers, published("psi_answer")
+    if any(party.name == plan.label_holder or plan.is_horizontal for plan in own.plans):
+        trained = [plan for plan in own.plans if plan.document["purpose"] == "train"]
+        versions = [champion_promises.Version(own, plan) for plan in trained]
+        versions = [version for version in versions if version.folder.is_dir()]
+        made = [(version.plan.run, (version,)) for version in versions]
+        yield champion_promises.check_versions, made
+        yield champion_promises.check_champion, made
+        yield champion_promises.check_model, made
+        vertical = [(v.plan.run, (v,)) for v in versions if not v.plan.is_horizontal]
+        yield champion_promises.check_thresholds, vertical
+        yield champion_promises.check_card, made
+        yield champion_promises.check_metrics, made
+        yield champion_promises.check_gate, made
+        champions = [(v.plan.run, (v,)) for v in versions if v.is_champion]
+        if state.forgotten and champions:
+            yield champion_promises.check_forgotten, champions

@@ -5,6 +5,7 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +39,34 @@ def resign(workspace: Workspace, name: str, change: Callable[[Any], Any]) -> Non
     manifest = json.loads((folder / "manifest.json").read_bytes())
     signer = manifest["party"]
     change(manifest)
-    write_manifest(workspace, folder, manifest, signer)
+    write_manifest(workspace.folder, folder, manifest, signer)
 
 
-def write_manifest(workspace: Workspace, folder: Path, manifest: Any, signer: str) -> None:
+def write_manifest(federation: Path, folder: Path, manifest: Any, signer: str) -> None:
     """Write a manifest and a party's signature over it."""
     raw = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
-    key = base64.b64decode((workspace.folder / signer / "keys/signing.key").read_text())
+    key = base64.b64decode((federation / signer / "keys/signing.key").read_text())
     (folder / "manifest.json").write_bytes(raw)
     signature = Ed25519PrivateKey.from_private_bytes(key).sign(raw)
     (folder / "manifest.sig").write_bytes(signature)
+
+
+def replan(folder: Path, party: str, change: Callable[[Any], Any]) -> None:
+    """Change the document of the first plan below a folder, and sign it as its party."""
+    place = next(iter(sorted((folder / "exchange").glob(f"*/*/plan/{party}"))))
+    document = json.loads((place / "document.json").read_bytes())
+    change(document)
+    raw = json.dumps(document, separators=(",", ":")).encode()
+    (place / "document.json").write_bytes(raw)
+    manifest = json.loads((place / "manifest.json").read_bytes())
+    manifest["files"]["document.json"] = {"sha256": sha256(raw).hexdigest(), "size": len(raw)}
+    write_manifest(folder, place, manifest, party)
+
+
+def flip(path: Path) -> None:
+    """Change one bit in the middle of a file."""
+    raw = path.read_bytes()
+    path.write_bytes(raw[:-100] + bytes([raw[-100] ^ 1]) + raw[-99:])
 
 
 def copy_artifact(workspace: Workspace, name: str, other: str) -> None:

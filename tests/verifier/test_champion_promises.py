@@ -11,9 +11,9 @@ import pyarrow.feather as feather
 import pytest
 
 from opboost_ops.verifier import verify
-from opboost_ops.verifier.sealed_rows import sha256
+from opboost_ops.verifier.places import sha256
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
-from tests.verifier.tampering import broken, changed, verified
+from tests.verifier.tampering import broken, changed, flip, place, resign, verified
 
 Tamper = Callable[[Workspace], None]
 
@@ -37,6 +37,68 @@ def register(workspace: Workspace, name: str, content: str) -> None:
 
 def changed_card(workspace: Workspace) -> None:
     changed(version(workspace) / "card.json", lambda card: card.update(training_rows=1))
+
+
+def unlisted_card(workspace: Workspace) -> None:
+    changed_card(workspace)
+    changed(version(workspace) / "sha256.json", lambda digests: digests.pop("card.json"))
+
+
+def nothing_registered(workspace: Workspace) -> None:
+    (version(workspace) / "sha256.json").unlink()
+
+
+def another_agreement(workspace: Workspace) -> None:
+    register(workspace, "agreement.json", json.dumps({"digest": "0" * 64, "protocol": 1}))
+
+
+def another_declaration(workspace: Workspace) -> None:
+    """New rows would be mapped in another way."""
+
+    def change(federation: Any) -> None:
+        federation["parties"]["bank"]["features"]["income"]["bounds"] = [0, 1]
+
+    path = version(workspace) / "federation.json"
+    register(workspace, "federation.json", changed(path, change))
+
+
+def no_champion(workspace: Workspace) -> None:
+    (workspace.models / "champion.json").write_text(json.dumps({"version": SECOND_RUN}))
+
+
+def better_card(workspace: Workspace) -> None:
+    def change(card: Any) -> None:
+        card["metrics"]["federated_desensitised"]["auc"] = 0.99
+
+    path = version(workspace) / "card.json"
+    register(workspace, "card.json", changed(path, change))
+
+
+def another_mode(workspace: Workspace) -> None:
+    """Metrics of a mode that is not computed again."""
+
+    def change(evaluation: Any) -> None:
+        evaluation["mode"] = "routed"
+        metrics = evaluation["metrics"]
+        metrics["federated_routed"] = metrics.pop("federated_desensitised")
+
+    path = version(workspace) / "evaluation.json"
+    evaluation = json.loads(changed(path, change))
+    register(workspace, "evaluation.json", json.dumps(evaluation))
+    card = version(workspace) / "card.json"
+    text = changed(card, lambda card: card.update(metrics=evaluation["metrics"]))
+    register(workspace, "card.json", text)
+
+
+def fewer_held_out_as_stated(workspace: Workspace) -> None:
+    """Rows that were held out are left out of everything that states how many there are."""
+    fewer_held_out(workspace)
+    for name, key in (("evaluation.json", "rows"), ("card.json", "held_out_rows")):
+        path = version(workspace) / name
+        rows = json.loads(path.read_bytes())[key] - 1
+        register(
+            workspace, name, changed(path, lambda content, k=key, n=rows: content.update({k: n}))
+        )
 
 
 def changed_leaf(workspace: Workspace) -> None:
@@ -90,12 +152,32 @@ def a_worse_gain(workspace: Workspace) -> None:
     changed(home(workspace) / "gate.json", change)
 
 
+def greater_tolerance(workspace: Workspace) -> None:
+    changed(home(workspace) / "gate.json", lambda gate: gate.update(tolerance=0.5))
+
+
+def changed_ranks(workspace: Workspace) -> None:
+    """As anyone can who writes the store."""
+    flip(place(workspace, "ranks/bank") / "entries.bin.enc")
+
+
+def another_answer(workspace: Workspace) -> None:
+    """The bank signs other split values once the label holder has used the first ones."""
+    resign(workspace, "split_values/bank", lambda manifest: manifest.update(software="9.9.9"))
+
+
 TAMPERS: dict[str, list[Tamper]] = {
-    "versions": [changed_card],
+    "audit": [another_answer],
+    "received": [changed_ranks],
+    "versions": [
+        *(changed_card, unlisted_card, nothing_registered, another_agreement, another_declaration)
+    ],
+    "champion": [no_champion],
+    "card": [better_card, another_mode, fewer_held_out_as_stated],
     "model": [changed_leaf, changed_label],
     "thresholds": [another_threshold],
     "metrics": [better_metrics, fewer_held_out],
-    "gate": [another_decision, a_worse_gain, better_metrics],
+    "gate": [another_decision, a_worse_gain, better_metrics, greater_tolerance],
 }
 
 
@@ -140,7 +222,7 @@ def test_each_promise_about_a_label_holder_is_held_and_has_a_tamper(
     trained_once: Workspace,
 ) -> None:
     holder = verified(trained_once, "credit")[-1]
-    common = {"database", "audit", "agreement", "ledger", "state"}
+    common = {"database", "agreement", "ledger", "state"}
     assert {promise.name for promise in holder.promises} == {*TAMPERS, *common}
     assert {promise.status for promise in holder.promises} == {"held"}
 

@@ -15,7 +15,14 @@ from opboost_ops.pipeline.runner.local import run_federation
 from opboost_ops.verifier import verify
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.stages.test_overlap_left import allow, whom_b0_lacks
-from tests.verifier.tampering import broken, changed, executed, statuses
+from tests.verifier.tampering import (
+    broken,
+    changed,
+    executed,
+    replan,
+    statuses,
+    write_manifest,
+)
 
 Tamper = Callable[[Path], None]
 
@@ -66,6 +73,22 @@ def unentered_rounds(folder: Path) -> None:
     )
 
 
+def another_training(folder: Path) -> None:
+    """A plan of other sums than were agreed."""
+    replan(folder, "lender_01", lambda plan: plan["federation"]["training"].update(trees=9))
+
+
+def unknown_kind(folder: Path) -> None:
+    """Something that no run has, signed by its party."""
+    place = one(folder, "exchange/lenders/*/masked/lender_02/facts-00000-00")
+    manifest = json.loads((place / "manifest.json").read_bytes())
+    other = Path(str(place).replace("/masked/", "/notes/"))
+    other.mkdir(parents=True)
+    for path in place.iterdir():
+        (other / path.name).write_bytes(path.read_bytes())
+    write_manifest(folder, other, {**manifest, "kind": "notes"}, "lender_02")
+
+
 def better_than_it_is(folder: Path) -> None:
     path = one(folder, "lender_02/models/lenders/*/evaluation.json")
     changed(path, lambda evaluation: evaluation["metrics"]["federated_local"].update(auc=1.0))
@@ -75,6 +98,8 @@ def better_than_it_is(folder: Path) -> None:
     ("name", "tamper"),
     [
         ("order", forged_round),
+        ("order", unknown_kind),
+        ("agreement", another_training),
         ("audit", unlogged_rounds),
         ("ledger", unentered_rounds),
         ("metrics", better_than_it_is),
@@ -105,6 +130,15 @@ def another_threshold(version: Path) -> None:
             for line in lines
         )
     )
+
+
+def test_which_columns_are_of_others_is_not_the_label_holder_s_to_say(
+    left: Workspace, tmp_path: Path
+) -> None:
+    workspace = left.copy(tmp_path / "federation", FIRST_RUN)
+    another_threshold(workspace.version())
+    changed(workspace.version() / "columns.json", lambda facts: facts["ranked"].clear())
+    assert "thresholds" in broken(verify([workspace.folder / "a"]))
 
 
 def test_a_left_join_is_verified_with_either_library(left: Workspace, tmp_path: Path) -> None:

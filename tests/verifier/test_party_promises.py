@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 from opboost_ops.cli import app
 from opboost_ops.verifier import verify
-from opboost_ops.verifier.party_promises import OwnSide, spent
-from opboost_ops.verifier.party_state import read_state
+from opboost_ops.verifier.party_promises import OwnSide
+from opboost_ops.verifier.party_state import PartyState
 from opboost_ops.verifier.places import Party
 from tests.commands import printed_json
 from tests.federation import FIRST_RUN, Workspace
-from tests.verifier.tampering import broken, executed, place, resign, verified
+from tests.verifier.tampering import broken, executed, flip, place, resign, verified
 
 Tamper = Callable[[Workspace], None]
 
@@ -61,6 +61,15 @@ def uncommitted(workspace: Workspace) -> None:
     execute(workspace, f"DELETE FROM commits WHERE artifact = '{digest}'")
 
 
+def fewer_rows_in_the_ledger(workspace: Workspace) -> None:
+    change = "event = replace(event, '\"rows\": ', '\"rows\": 1')"
+    execute(workspace, f'UPDATE entries SET {change} WHERE event LIKE \'%"kind": "ranks"%\'')
+
+
+def entry_of_nothing(workspace: Workspace) -> None:
+    execute(workspace, "UPDATE entries SET event = '{}'")
+
+
 def rolled_back(workspace: Workspace) -> None:
     execute(workspace, "DELETE FROM checkpoints")
 
@@ -96,6 +105,10 @@ def uncounted_query(workspace: Workspace) -> None:
     execute(workspace, "DELETE FROM asked")
 
 
+def counted_as_nobody(workspace: Workspace) -> None:
+    execute(workspace, "UPDATE asked SET people = 0")
+
+
 def over_the_cap(workspace: Workspace) -> None:
     execute(workspace, "UPDATE asked SET people = 100000")
 
@@ -104,6 +117,11 @@ def another_pin_file(workspace: Workspace) -> None:
     path = next((workspace.folder / "bank" / "pins").glob("*.pins"))
     raw = path.read_bytes()
     path.write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]))
+
+
+def open_release_without_pins(workspace: Workspace) -> None:
+    change = "UPDATE column_releases SET pins = '', digest = '', rows = 0"
+    execute(workspace, f"{change} WHERE feature = 'income'")
 
 
 def pins_of_nothing(workspace: Workspace) -> None:
@@ -120,15 +138,15 @@ def someone_else(workspace: Workspace) -> None:
 
 
 def changed_rows(workspace: Workspace) -> None:
-    path = place(workspace, "ranks/bank") / "entries.bin.enc"
-    raw = path.read_bytes()
-    path.write_bytes(raw[:-100] + bytes([raw[-100] ^ 1]) + raw[-99:])
+    flip(place(workspace, "ranks/bank") / "entries.bin.enc")
 
 
 def changed_split(workspace: Workspace) -> None:
-    path = place(workspace, "split_values/bank") / "document.json.enc"
-    raw = path.read_bytes()
-    path.write_bytes(raw[:-100] + bytes([raw[-100] ^ 1]) + raw[-99:])
+    flip(place(workspace, "split_values/bank") / "document.json.enc")
+
+
+def changed_request(workspace: Workspace) -> None:
+    flip(place(workspace, "split_request/bank") / "document.json.enc")
 
 
 def another_exponent(workspace: Workspace) -> None:
@@ -137,16 +155,17 @@ def another_exponent(workspace: Workspace) -> None:
 
 
 TAMPERS: dict[str, list[Tamper]] = {
-    "database": [foreign_database],
+    "database": [foreign_database, entry_of_nothing],
     "audit": [rewritten_log, shortened_log],
     "agreement": [narrower_agreement],
-    "ledger": [no_entry, uncommitted],
+    "ledger": [no_entry, uncommitted, fewer_rows_in_the_ledger],
     "state": [rolled_back],
+    "received": [changed_request],
     "releases": [release_of_nobody, to_another_receiver, no_release_left],
     "charges": [charged_less, no_release_left],
     "budgets": [over_budget, charged_less],
-    "queries": [uncounted_query, over_the_cap],
-    "pins": [another_pin_file, pins_of_nothing],
+    "queries": [uncounted_query, counted_as_nobody, over_the_cap],
+    "pins": [another_pin_file, open_release_without_pins, pins_of_nothing],
     "responses": [someone_else, changed_rows],
     "splits": [changed_split],
     "answers": [another_exponent],
@@ -173,11 +192,11 @@ def test_each_promise_about_a_holder_is_held_and_has_a_tamper(trained_once: Work
 
 
 def test_the_sums_are_those_that_the_ledger_shows(trained_once: Workspace) -> None:
-    party = Party.read(trained_once.folder / "bank")
-    own = OwnSide(party, read_state(party.folder / "ledger.sqlite"), [])
+    party = Party(trained_once.folder / "bank")
+    own = OwnSide(party, PartyState(party.folder / "ledger.sqlite"), [])
     shown = printed_json("ledger", "show", party.folder)["columns"]
     assert {line["column"]: line["spent"] for line in shown} == pytest.approx(
-        {column: float(loss) for column, loss in spent(own).items()}
+        {column: float(loss) for column, loss in own.spent.items()}
     )
 
 

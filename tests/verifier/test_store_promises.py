@@ -15,6 +15,7 @@ from tests.verifier.tampering import (
     broken,
     copy_artifact,
     place,
+    replan,
     resign,
     verified,
     write_manifest,
@@ -33,6 +34,64 @@ def another_signing_key(workspace: Workspace) -> None:
     workspace.edit_yaml("federation.yaml", change, agree=False)
 
 
+def former_key_that_nobody_agreed_to(workspace: Workspace) -> None:
+    """The label holder lets another key sign for the bank."""
+
+    def change(plan: Any) -> None:
+        parties = plan["federation"]["parties"]
+        former = {"use": "signing", "key": parties["shop"]["signing_key"], "until": "2099-12-31"}
+        parties["bank"]["former_keys"] = [former]
+
+    replan(workspace.folder, "credit", change)
+
+
+def another_encryption_key(workspace: Workspace) -> None:
+    def change(plan: Any) -> None:
+        parties = plan["federation"]["parties"]
+        parties["credit"]["encryption_key"] = parties["shop"]["encryption_key"]
+
+    replan(workspace.folder, "credit", change)
+
+
+def expired_key_without_a_day(workspace: Workspace) -> None:
+    def change(plan: Any) -> None:
+        plan["federation"]["parties"]["bank"]["signing_key_expires"] = "2020-01-01"
+
+    replan(workspace.folder, "credit", change)
+
+
+def table_beside_artifacts(workspace: Workspace) -> None:
+    (place(workspace, "ranks").parent / "train.parquet").write_bytes(b"rows")
+
+
+def table_in_no_run(workspace: Workspace) -> None:
+    folder = workspace.folder / "exchange" / "credit_scoring" / "notes" / "ranks" / "bank"
+    folder.mkdir(parents=True)
+    (folder / "train.parquet").write_bytes(b"rows")
+
+
+def second_ranks_in_a_round(workspace: Workspace) -> None:
+    """Signed by the bank, below its first ones."""
+    folder = place(workspace, "ranks/bank") / "0001"
+    folder.mkdir()
+    for path in [path for path in folder.parent.iterdir() if path.is_file()]:
+        (folder / path.name).write_bytes(path.read_bytes())
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    write_manifest(workspace.folder, folder, {**manifest, "round": "0001"}, "bank")
+
+
+def another_protocol(workspace: Workspace) -> None:
+    resign(workspace, "split_values/bank", lambda m: m.update(protocol=7))
+
+
+def without_a_checkpoint(workspace: Workspace) -> None:
+    resign(workspace, "split_values/bank", lambda m: m.pop("head"))
+
+
+def damaged_manifest(workspace: Workspace) -> None:
+    (place(workspace, "ranks/bank") / "manifest.json").write_bytes(b"{")
+
+
 def longer_table(workspace: Workspace) -> None:
     def change(manifest: Any) -> None:
         manifest["rows"] += 1
@@ -49,7 +108,7 @@ def flipped_signature(workspace: Workspace) -> None:
 def signed_by_another(workspace: Workspace) -> None:
     folder = place(workspace, "ranks/bank")
     manifest = json.loads((folder / "manifest.json").read_bytes())
-    write_manifest(workspace, folder, {**manifest, "party": "shop"}, "shop")
+    write_manifest(workspace.folder, folder, {**manifest, "party": "shop"}, "shop")
 
 
 def one_byte_less(workspace: Workspace) -> None:
@@ -114,19 +173,20 @@ def another_checkpoint(workspace: Workspace) -> None:
 
 TAMPERS: dict[str, list[Tamper]] = {
     "plan": [second_plan],
-    "keys": [another_signing_key],
-    "signatures": [flipped_signature, signed_by_another],
+    "keys": [another_signing_key, former_key_that_nobody_agreed_to, another_encryption_key],
+    "strays": [table_beside_artifacts, table_in_no_run],
+    "signatures": [flipped_signature, signed_by_another, expired_key_without_a_day],
     "publishers": [signed_by_another],
     "files": [one_byte_less, one_file_more],
     "digests": [changed_plan],
-    "places": [elsewhere],
+    "places": [elsewhere, second_ranks_in_a_round, another_protocol, damaged_manifest],
     "order": [answers_nothing],
     "rows": [longer_table],
     "columns": [one_column_less],
     "sizes": [size_that_tells],
     "losses": [understated_loss, certified_wrongly],
     "experiments": [without_a_guarantee],
-    "checkpoints": [another_checkpoint],
+    "checkpoints": [another_checkpoint, without_a_checkpoint],
 }
 
 
