@@ -1,4 +1,4 @@
-"""Checking a table: a profile is measured, Great Expectations judges it, and what a party adds."""
+"""Checks of a table: Great Expectations validates its profile, with a party's own expectations."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,12 +18,12 @@ from opboost_ops.tables.spill.tables import Blocks, blocks_of
 
 TIGHTENING = "expectations.yaml"
 
-#: Boundaries that may be tightened.
+#: Boundaries for which a party may add expectations.
 BOUNDARIES = (
     "raw_table", "new_rows", "preprocessed_table", "release", "training_frame", "model", "scores",
 )  # fmt: skip
 
-#: New rows, for which `raw_table` stands where the file has no entry of this name.
+#: Boundary of new rows; without an entry of this name, the entry of `raw_table` applies.
 _NEW_ROWS = "new_rows"
 
 _KEYS = {"type", "kwargs", "severity", "description"}
@@ -36,13 +36,13 @@ def run_suite(suite: Suite, table: pa.Table | Blocks, spill: Scratch | None = No
     """Check a table.
 
     Args:
-        suite: What is expected of it.
-        table: The table, or how to read it block by block.
-        spill: Where hashes of IDs are put beyond what it holds in memory.
+        suite: The expectations.
+        table: The table, or a function that reads it block by block.
+        spill: Holds hashes of IDs on disk if they are too many for memory.
 
     Raises:
         ContractError: The suite cannot be run on the table, or the table cannot be read.
-        ConfigError: An expectation of ``expectations.yaml`` is about no column of the table.
+        ConfigError: An expectation of ``expectations.yaml`` selects no column of the table.
     """
     begin = time.perf_counter()
     problem = ""
@@ -54,7 +54,7 @@ def run_suite(suite: Suite, table: pa.Table | Blocks, spill: Scratch | None = No
     except (ConfigError, ContractError):
         raise
     except Exception as error:
-        # The text of such errors prints cells.
+        # Messages of such errors may contain cells.
         problem = type(error).__name__
     if problem:
         raise ContractError(
@@ -76,16 +76,16 @@ def _require_selected(suite: Suite, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def tightened(suite: Suite, site_folder: Path, boundary: str = "") -> Suite:
-    """The suite with the expectations that a party adds in ``expectations.yaml``.
+    """Return the suite with the expectations that a party adds in ``expectations.yaml``.
 
     Args:
-        suite: The built-in one; nothing of it is taken away.
-        site_folder: Where ``site.yaml`` lies.
-        boundary: Its key in that file; the suite's name when empty.
+        suite: The built-in suite; none of its expectations is removed.
+        site_folder: Folder of ``site.yaml``.
+        boundary: Key of the suite in that file; the suite's name if empty.
 
     Raises:
-        ConfigError: The file is malformed, or names an unknown boundary, expectation, column of
-            the profile or argument; all faults at once.
+        ConfigError: The file is malformed, or names an unknown boundary, expectation, profile
+            column or argument; lists all faults.
     """
     path = site_folder / TIGHTENING
     if not path.is_file():

@@ -1,8 +1,8 @@
-"""How a column fills its domain, seen at home only, and which scale would spread it better.
+"""How a column fills its domain, and which scale would spread it better; for its party only.
 
-Where a few values of the domain hold nearly all rows, order inside them is lost before any noise is
-added. Scales are compared by how many values the rows are spread over, exp of the entropy of their
-shares; all that are proposed follow from the public bounds alone.
+If a few values of the domain hold nearly all rows, the order within them is lost before any noise
+is added. Scales are compared by the effective number of values, exp of the entropy of the rows'
+shares. All proposed scales depend on the public bounds alone.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ import numpy as np
 from opboost_ops.config.feature import Edges, Feature
 from opboost_ops.domain import Domain, DomainMap
 
-#: Fewer values than this share of the domain hold nearly all rows.
+#: Share of the domain's values below which holding nearly all rows counts as few.
 _FEW = 0.35
 
-#: Nearly all rows.
+#: Share of rows that counts as nearly all.
 _NEARLY = 0.95
 
-#: By which factor another scale must spread the rows over more values to be proposed.
+#: Minimum factor by which a proposed scale must increase the effective number of values.
 _BETTER = 1.3
 
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -27,13 +27,13 @@ _BARS = " ▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True)
 class Filling:
-    """How many rows each value of the domain has.
+    """The distribution of a column's rows over its domain.
 
     Attributes:
-        feature: The column's name.
+        feature: Name of the column.
         scale: Its declared scale, as in the federation file.
-        counts: How many rows have each value of the domain.
-        few: Whether few values hold nearly all rows, although the column has more.
+        counts: Number of rows by domain value.
+        few: True if few domain values hold nearly all rows, although the column has more values.
         better: A scale that spreads the rows better, as in the federation file; empty if none.
     """
 
@@ -45,21 +45,21 @@ class Filling:
 
     @property
     def holding(self) -> int:
-        """How many values hold 95 % of the rows together, at least."""
+        """Return the minimum number of values that hold 95% of the rows together."""
         return _holding(np.asarray(self.counts))
 
     @property
     def histogram(self) -> str:
-        """A picture of at most 20 characters, from the lowest value to the highest."""
+        """Return a histogram of at most 20 characters, from the lowest value to the highest."""
         parts = np.array_split(np.asarray(self.counts, dtype=np.float64), min(20, len(self.counts)))
         heights = np.array([part.sum() for part in parts])
         top = heights.max(initial=0) or 1
-        # A bar stands for whatever is not empty.
+        # Round up, so that every non-empty part shows a bar.
         return "".join(_BARS[int(np.ceil(height / top * 8))] for height in heights)
 
     @property
     def warning(self) -> str:
-        """The problem and what to write instead; empty if there is none."""
+        """Return the problem and its fix; empty if there is none."""
         if not self.few:
             return ""
         rows = sum(self.counts) or 1
@@ -77,17 +77,17 @@ class Filling:
 
 
 def filling(name: str, values: np.ndarray, feature: Feature, domain: Domain) -> Filling:
-    """How a numeric or ordinal column fills its domain.
+    """Return how a numeric or ordinal column fills its domain.
 
     Args:
-        name: The column's name.
-        values: Numbers, float64, shape (n,); missing ones are left out.
-        feature: Its declaration.
-        domain: The federation's.
+        name: Name of the column.
+        values: Numbers, float64, shape (n,); missing ones are ignored.
+        feature: The feature's declaration.
+        domain: The federation's domain.
     """
     present, domain = values[np.isfinite(values)], feature.domain_in(domain)
     counts = _counts(present, feature.domain_map(domain))
-    # Of as many different values as a domain may have only whether they are few matters.
+    # A sample is enough to see whether the column has only a few distinct values.
     different = len(np.unique(present[:100_000]))
     few = (
         feature.type == "numeric"
@@ -107,7 +107,7 @@ def _scales(feature: Feature, domain: Domain) -> list[tuple[str, DomainMap]]:
     maps = [(scale, DomainMap(domain, feature.bounds, scale)) for scale in ("linear", "log1p")]
     lower, upper = feature.bounds
     if 0 < lower < upper:
-        # Each a constant factor above the one before it.
+        # Logarithmic bins: each edge is a constant factor above the one before.
         edges = [float(f"{edge:.4g}") for edge in np.geomspace(lower, upper, domain.size + 1)[1:-1]]
         rising = sorted({edge for edge in edges if lower < edge < upper})
         if rising and domain.size <= 64:

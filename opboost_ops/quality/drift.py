@@ -1,4 +1,4 @@
-"""How far a party's table has moved since training; computed, kept and read at home."""
+"""Drift of a party's table since training; computed, stored and read at home."""
 
 import time
 from collections import Counter
@@ -14,26 +14,26 @@ from opboost_ops.domain import Domain
 from opboost_ops.quality.suites import expectations
 from opboost_ops.quality.validation import Report, validate
 
-#: Name of the suite that judges a comparison.
+#: Name of the suite that checks a comparison.
 SUITE = "drift"
 
-#: Most bins of a numeric feature, and bins of one whose bounds nobody declared.
+#: Maximum bins of a numeric feature, and number of bins without declared bounds.
 _MOST, _UNDECLARED = 20, 10
 
-#: Values of columns without bounds that are held at once, or one column of more rows.
+#: Values of columns without bounds that are in memory at once, but at least one whole column.
 _HELD = 1 << 18
 
-#: Of two samples of one law, one in a thousand is further apart than this counts as chance.
+#: Quantile of the index for two samples of one distribution; smaller values count as chance.
 _CHANCE = 0.999
 
 
 class Histogram(Record):
-    """One feature of one table.
+    """Histogram of one feature of one table.
 
     Attributes:
         edges: Inner edges of the bins of a numeric feature, in its own unit.
-        categories: The bins of any other feature; what is none of them is counted as missing.
-        counts: Rows by bin; missing values come last.
+        categories: The bins of any other feature; unknown categories count as missing.
+        counts: Rows by bin, missing values last.
         clipped: Rows outside the declared bounds.
     """
 
@@ -44,32 +44,32 @@ class Histogram(Record):
 
     @property
     def rows(self) -> int:
-        """Rows of the table."""
+        """Return the number of rows of the table."""
         return sum(self.counts)
 
 
 class Profile(Record):
-    """A table's histograms by feature: what a later table is compared with."""
+    """A table's histograms by feature, for comparison with later tables."""
 
     features: Mapping[str, Histogram]
 
 
-#: Reads columns of a table, as often as it is called: at least one block of rows.
+#: Reads columns of a table anew at each call: at least one block of rows.
 Frames = Callable[[Sequence[str]], Iterator[pl.DataFrame]]
 
 
 def profile(
     table: pl.DataFrame | Frames, features: Mapping[str, Feature], domain: Domain
 ) -> Profile:
-    """Histograms of a table.
+    """Return the histograms of a table.
 
-    Bins of a protected feature are the cells of its domain, neighbours joined where there are
-    many; of the label holder's own numbers, its deciles.
+    The bins of a protected feature are the values of its domain, with neighbours joined if there
+    are many; for the label holder's own numbers they are deciles.
 
     Args:
-        table: Raw columns, or how to read them block by block.
-        features: Their declarations.
-        domain: Of protected features.
+        table: Raw columns, or a function that reads them block by block.
+        features: Declarations by feature.
+        domain: Domain of protected features.
     """
     read = _frames(table)
     bins = _domain_bins(read, features, domain)
@@ -91,12 +91,12 @@ def _frames(table: pl.DataFrame | Frames) -> Frames:
 def counted(
     table: pl.DataFrame | Frames, features: Mapping[str, Feature], bins: Mapping[str, Histogram]
 ) -> Profile:
-    """A table's histograms in the bins of an earlier one.
+    """Return a table's histograms in the bins of an earlier one.
 
     Args:
-        table: Raw columns, or how to read them block by block.
-        features: Their declarations.
-        bins: Histograms of some of them, whose counts do not matter.
+        table: Raw columns, or a function that reads them block by block.
+        features: Declarations by feature.
+        bins: Histograms of some features; their counts are ignored.
     """
     read = _frames(table)
     counts: dict[str, np.ndarray] = {}
@@ -122,10 +122,10 @@ def compare(
     """Compare a table with an earlier one, feature by feature.
 
     Args:
-        reference: Of the earlier table.
-        now: Of the later one, in the same bins.
-        features: Their declarations; one that the reference does not know is passed over.
-        most: The greatest index that is no drift.
+        reference: Profile of the earlier table.
+        now: Profile of the later table, in the same bins.
+        features: Declarations by feature; features without a reference are skipped.
+        most: Maximum index that does not count as drift.
     """
     begin = time.perf_counter()
     rows = []
@@ -151,17 +151,18 @@ def compare(
 def stability(
     then: Sequence[int], now: Sequence[int], people: int | None = None
 ) -> tuple[float, float]:
-    """The population stability index of two histograms, and what chance alone gives.
+    """Return the population stability index of two histograms, and its quantile under no drift.
 
-    The index is the sum over bins of (q - p) ln(q / p), for shares p then and q now, with half a
-    row added to each bin. For two samples of one law, of n and m rows on k bins, it is about
-    (1/n + 1/m) times a chi-squared number with k - 1 degrees of freedom (Yurdakul, "Statistical
-    properties of population stability index", 2018): what is within chance is no drift.
+    The index is the sum over bins of (q - p) ln(q / p), for earlier shares p and later shares q,
+    with half a row added to each bin. For two samples of one distribution, of n and m rows in k
+    bins, it is about (1/n + 1/m) times a chi-squared variable with k - 1 degrees of freedom
+    (Yurdakul, "Statistical properties of population stability index", 2018): an index below that
+    quantile is no drift.
 
     Args:
-        then: Rows by bin.
-        now: Rows by the same bins.
-        people: How many people these are at least; as many as rows when absent.
+        then: Earlier rows by bin.
+        now: Later rows in the same bins.
+        people: Minimum number of distinct people in the later rows; the number of rows if None.
     """
     before, after = np.array(then), np.array(now)
     p = (before + 0.5) / (before.sum() + 0.5 * len(before))
@@ -178,7 +179,7 @@ def _share(count: int, histogram: Histogram) -> float:
 def _domain_bins(
     read: Frames, features: Mapping[str, Feature], domain: Domain
 ) -> dict[str, Histogram]:
-    """Bins, without counts, of the numeric features with declared bounds."""
+    """Return the empty bins of numeric features with declared bounds."""
     maps = {
         name: feature.domain_map(domain)
         for name, feature in features.items()
@@ -196,7 +197,7 @@ def _domain_bins(
         on = mapping.domain
         chosen_steps = np.arange(on.lower + 1, on.upper + 1)
         if name in large:
-            # Cells with about equal shares of the rows: many cells would drown in chance.
+            # Bins with about equal shares of rows: with too many bins chance dominates the index.
             counts = cells[name] if cells[name].any() else np.r_[0, np.ones(len(chosen_steps), int)]
             chosen_steps = np.unique(_lower_quantiles(counts, _MOST)) + on.lower + 1
             chosen_steps = chosen_steps[chosen_steps <= on.upper]
@@ -206,16 +207,16 @@ def _domain_bins(
 
 
 def _lower_quantiles(counts: np.ndarray, parts: int) -> np.ndarray:
-    """The values of ``np.quantile(..., method="lower")`` at k / parts, of 0, 1, ... by how many."""
+    """Return ``np.quantile(..., method="lower")`` at k / parts for values 0, 1, ... with counts."""
     shares = np.arange(1, parts) / parts
     places = np.floor(shares * (counts.sum() - 1)).astype(np.int64)
     return np.asarray(np.searchsorted(np.cumsum(counts), places, side="right"))
 
 
 def _deciles(read: Frames, names: Sequence[str]) -> dict[str, Histogram]:
-    """Numeric features without bounds, which only the label holder's own have.
+    """Return histograms of numeric features without bounds, which only label holders have.
 
-    They are held whole, and so they are counted at once: some columns at a time.
+    Deciles need whole columns in memory, so a few columns are read at a time and counted at once.
     """
     histograms = {}
     remaining, group = list(names), 1
@@ -234,9 +235,9 @@ def _deciles(read: Frames, names: Sequence[str]) -> dict[str, Histogram]:
 
 def _decile_bins(values: np.ndarray) -> Histogram:
     rows, values = len(values), _finite(values)
-    # Polars sorts three times as fast as numpy. Adding 0 leaves one zero, whatever the order.
+    # Polars sorts three times as fast as NumPy. Adding 0.0 turns -0.0 into 0.0.
     values = pl.Series(values + 0.0).sort().to_numpy()
-    # As `np.quantile(..., method="lower")` of k / _UNDECLARED.
+    # Like `np.quantile(..., method="lower")` at k / _UNDECLARED.
     shares = np.arange(1, _UNDECLARED) / _UNDECLARED
     places = np.floor(shares * (len(values) - 1)).astype(np.int64)
     edges = np.unique(values[places]) if len(values) else values
@@ -262,7 +263,7 @@ def _histogram(column: pl.Series, feature: Feature, bins: Histogram) -> Histogra
         counts = np.bincount(places, minlength=len(order) + 1)
         return bins.model_copy(update={"counts": tuple(counts.tolist()), "clipped": 0})
     values = _finite(_numbers(column))
-    # A pass an edge compares a dozen times as fast as a search of each value among them.
+    # One pass per edge is a dozen times faster than a binary search per value.
     at_most = [np.count_nonzero(values <= edge) for edge in bins.edges]
     counts = np.diff([0, *at_most, len(values)])
     clipped = 0
@@ -274,7 +275,7 @@ def _histogram(column: pl.Series, feature: Feature, bins: Histogram) -> Histogra
 
 
 def _finite(values: np.ndarray) -> np.ndarray:
-    """Those that are numbers; mostly all are, and none is copied."""
+    """Return the finite values, without a copy if all are finite."""
     finite = np.isfinite(values)
     return values if finite.all() else values[finite]
 

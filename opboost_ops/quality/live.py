@@ -1,7 +1,7 @@
 """Counts of scores and own columns in production, compared with training.
 
-Scoring runs and the endpoint count in bins that training has fixed. A record has no row, no ID and
-no value; a run has one, the endpoint one per day. They stay at the label holder's home.
+Scoring runs and the endpoint count in bins fixed at training. A record contains no row, ID or
+value; there is one per run, and for the endpoint one per day. They stay at the label holder's home.
 """
 
 import json
@@ -18,16 +18,16 @@ from opboost_ops.learning.metrics import Task
 from opboost_ops.learning.registry.registry import DISTRIBUTIONS
 from opboost_ops.quality.drift import Profile, stability
 
-#: Folder of the federation's home with each version's bins and training rows in them.
+#: Folder in the federation's home with each version's bins and training counts.
 PROFILES = "profiles"
 
-#: What a record of the endpoint is called before its day and mode.
+#: Prefix of the endpoint's records, before day and mode.
 SERVED = "served-"
 
-#: How far back production goes.
+#: Days of production that are included.
 DAYS = 30
 
-#: Usual limits of the population stability index: moved from here on, and far moved.
+#: Usual limits of the population stability index for a moderate and a large shift.
 MOVED, FAR = 0.1, 0.25
 
 Move = Literal["none", "moved", "far"]
@@ -38,8 +38,8 @@ class PartnerCounts(Record):
 
     Attributes:
         states: Rows by `extras.serving.rows.State`.
-        aged: Rows with values, of whatever age.
-        days: Their ages, added up.
+        aged: Rows with values, of any age.
+        days: Sum of their ages in days.
     """
 
     states: Mapping[str, int]
@@ -51,12 +51,12 @@ class Counts(Record):
     """Scored rows in bins.
 
     Attributes:
-        edges: Of the scores' bins, one more than there are bins; empty where none are known.
+        edges: Edges of the scores' bins, one more than bins; empty if unknown.
         scores: Rows by bin.
         rows: Rows with a score.
-        refused: Rows without one.
-        columns: Rows by bin of the version's profile, missing values last, by own column.
-        partners: By other party; of rows that were scored one by one.
+        refused: Rows without a score.
+        columns: By own column, rows by bin of the version's profile, missing values last.
+        partners: By other party, for rows scored individually.
     """
 
     edges: tuple[float, ...] = ()
@@ -74,14 +74,14 @@ class Counts(Record):
 
 
 class Shift(Record):
-    """A distribution in production beside that of training.
+    """A distribution in production compared with training.
 
     Attributes:
         name: A column, or ``score``.
         index: The population stability index.
-        chance: What chance alone gives.
-        move: Whether it has moved: by the usual limits, and above chance.
-        missing: Share of rows without a value; None of scores.
+        chance: Largest index that counts as chance.
+        move: Size of the shift by the usual limits, if above chance.
+        missing: Share of rows without a value; None for scores.
         missing_then: The same in training.
     """
 
@@ -94,13 +94,13 @@ class Shift(Record):
 
 
 class PartnerAge(Record):
-    """How old a party's values were in rows that were scored one by one.
+    """Age of a party's values in rows scored individually.
 
     Attributes:
-        party: Its name.
-        rows: How many rows.
-        states: Share of the rows by state of the values; None of fewer than `LEAST` rows.
-        mean_days: Mean age; None of too few rows with values.
+        party: Name of the party.
+        rows: Number of rows.
+        states: Share of the rows by state of the values; None below `LEAST` rows.
+        mean_days: Mean age; None below `LEAST` rows with values.
     """
 
     party: str
@@ -113,14 +113,14 @@ class Live(Record):
     """A version in production, over the last `DAYS` days.
 
     Attributes:
-        version: Its name.
-        mode: Of scoring.
+        version: Name of the version.
+        mode: The scoring mode.
         rows: Rows with a score.
-        served: Those of them that were scored one by one.
-        refused: Rows of the same kind without a score.
-        last: When the last record was written, in seconds since 1970.
-        scores: Of the version's held-out rows and of production; None where either is too few.
-        columns: The label holder's own, those that moved most first.
+        served: Number of these that were scored individually.
+        refused: Individually requested rows without a score.
+        last: Time of the last record, Unix seconds.
+        scores: Held-out rows compared with production; None if either has too few rows.
+        columns: The label holder's own columns, largest shift first.
         partners: Other parties.
     """
 
@@ -136,18 +136,18 @@ class Live(Record):
 
     @property
     def moved(self) -> tuple[Shift, ...]:
-        """All that has moved."""
+        """Return all shifts above the limits."""
         every = (*([self.scores] if self.scores else []), *self.columns)
         return tuple(shift for shift in every if shift.move != "none")
 
 
 def score_profile(version: str) -> str:
-    """Name, in the federation's home, of the bins of a version's scores."""
+    """Return the name, in the federation's home, of the bins of a version's scores."""
     return f"{PROFILES}/{version}.scores"
 
 
 def columns_of(profile: Profile) -> dict[str, tuple[int, ...]]:
-    """Histograms as `Counts.columns` has them.
+    """Return histograms in the form of `Counts.columns`.
 
     Args:
         profile: The histograms, in the bins of a version's profile.
@@ -158,13 +158,13 @@ def columns_of(profile: Profile) -> dict[str, tuple[int, ...]]:
 def counts_of(
     home: Path, version: str, mode: str, task: Task, scores: np.ndarray, **more: Any
 ) -> Counts:
-    """Scores in the bins of training; numbers have none without held-out scores.
+    """Count scores in the bins of training; regression without held-out scores has no bins.
 
     Args:
         home: The party's folder of the federation.
-        version: The version.
-        mode: Of scoring.
-        task: What was learnt.
+        version: Name of the version.
+        mode: The scoring mode.
+        task: The label's task.
         scores: Shape (n,), in memory or mapped.
         more: Other attributes of the counts.
     """
@@ -177,11 +177,11 @@ def counts_of(
 
 
 def profile_of(home: Path, version: str) -> Profile:
-    """The histograms of a version's training table; empty where none are kept.
+    """Return the histograms of a version's training table; empty if none are stored.
 
     Args:
         home: The party's folder of the federation.
-        version: The version.
+        version: Name of the version.
     """
     path = home / PROFILES / f"{version}.json"
     return (
@@ -190,14 +190,15 @@ def profile_of(home: Path, version: str) -> Profile:
 
 
 def live_of(home: Path, version: str, mode: str = "") -> Live | None:
-    """A version in production; None where it has scored nothing in the last `DAYS` days.
+    """Return a version in production; None if it scored nothing in the last `DAYS` days.
 
-    Runs and days may be of the same people. So chance is that of the largest alone.
+    Several runs and days may score the same people, so the number of people is that of the largest
+    record alone.
 
     Args:
         home: The party's folder of the federation.
-        version: The version.
-        mode: Of scoring; the last one when empty.
+        version: Name of the version.
+        mode: The scoring mode; the last one if empty.
 
     Raises:
         ValueError: A record is damaged.
@@ -214,7 +215,7 @@ def live_of(home: Path, version: str, mode: str = "") -> Live | None:
     then = _profile_of_scores(home, version).get(mode)
     scores = None
     if then is not None and tuple(then["edges"]) == whole.edges:
-        # Most scores lie in few bins: empty ones would only widen what chance gives.
+        # Most scores are in few bins; empty bins would only raise the level of chance.
         pairs = [(a, b) for a, b in zip(then["counts"], whole.scores, strict=True) if a or b]
         people = max(counts.rows for _, counts in records)
         scores = _shift("score", [a for a, _ in pairs] + [0], [b for _, b in pairs] + [0], people)
@@ -244,7 +245,7 @@ def live_of(home: Path, version: str, mode: str = "") -> Live | None:
 
 
 def _records(folder: Path) -> Iterator[tuple[float, str, Path, Counts]]:
-    """When each was written, its mode and counts."""
+    """Yield each record's time, mode, path and counts."""
     begin = time.time() - DAYS * 86_400
     for path in folder.glob("*.json") if folder.is_dir() else ():
         written = path.stat().st_mtime

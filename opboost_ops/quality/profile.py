@@ -1,4 +1,4 @@
-"""A profile of a table: a row for each declared column, in one streaming pass."""
+"""A table's profile: one row per declared column, measured in one streaming pass."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from opboost_ops.tables.spill.arrays import Scratch
 from opboost_ops.tables.spill.parts import SpillPartitions
 from opboost_ops.tables.spill.tables import Blocks
 
-#: Columns of a profile, and what they are. What does not apply to a column is null.
+#: Columns of a profile with their descriptions. Inapplicable measures are null.
 COLUMNS = {
     "column": "its name",
     "role": "what it is to the boundary, such as id, released, own, label, rank",
@@ -36,18 +36,18 @@ COLUMNS = {
     "mean": "the mean of the numbers",
 }
 
-#: Columns of a profile that show values of the table, and not how many there are.
+#: Columns of a profile that show values of the table, as opposed to counts.
 VALUES = ("minimum", "maximum", "mean")
 
 _MOST_DISTINCT = 100
 
-#: Roles in which NaN is a fault and not a gap.
+#: Roles in which NaN is a fault, not a missing value.
 _COMPUTED = ("prediction", "threshold", "score")
 
-#: Values at the start of a block that usually decide how many different ones there are.
+#: Number of values at the start of a block that usually contain all distinct ones.
 _HEAD = 1024
 
-#: Partitions of hashes where they are more than memory holds, a power of two.
+#: Number of partitions of hashes on disk, a power of two.
 _PARTITIONS = 256
 
 
@@ -57,12 +57,12 @@ def profile(
     """Measure a table.
 
     Args:
-        columns: Whose rows the profile has.
-        read: The table.
-        spill: Where hashes of IDs are put beyond what it holds in memory.
+        columns: Declarations of the columns to measure.
+        read: Reads the table.
+        spill: Holds hashes of IDs on disk if they are too many for memory.
 
     Returns:
-        A row for each column, with the keys of `COLUMNS`.
+        One row per column, with the keys of `COLUMNS`.
     """
     stream = read(())
     block = next(stream)
@@ -75,7 +75,7 @@ def profile(
     while True:
         rows += block.height
         _add(block, measured)
-        del block  # Before the next one is read.
+        del block  # Free memory before the next one is read.
         if (following := next(stream, None)) is None:
             break
         block = following
@@ -105,13 +105,13 @@ def _add(block: pl.DataFrame, columns: Mapping[str, "_Column"]) -> None:
 
 
 class _Column:
-    """Counts of a column, block by block; NaN is a missing value, as in pandas."""
+    """Measures of a column, added block by block; NaN is a missing value, as in pandas."""
 
     def __init__(
         self, declared: Declared, kind: pl.DataType, read: Blocks, spill: Scratch | None
     ) -> None:
         self._declared, self._kind = declared, kind
-        #: A column of nothing but gaps may hold numbers.
+        #: An all-null column counts as numeric.
         self._numeric = holds_numbers(kind)
         self._fits = {
             "any": not kind.is_nested(),
@@ -128,7 +128,7 @@ class _Column:
         self._repeats = Repeats(declared.column, read, spill) if declared.unique else None
 
     def expressions(self) -> dict[str, pl.Expr]:
-        """Expressions to compute of a block."""
+        """Return the expressions to evaluate on each block."""
         values = pl.col(self._declared.column)
         expressions = {"nulls": values.null_count()}
         if self._kind.is_float():
@@ -142,7 +142,7 @@ class _Column:
         return expressions
 
     def add(self, values: Mapping[str, Any], cells: pl.Series) -> None:
-        """Take what was computed of a block, and look at its cells."""
+        """Add a block's evaluated expressions and its cells."""
         for name in self._counts.keys() & values.keys():
             self._counts[name] += int(values[name] or 0)
         for i in range(len(self._undeclared)):
@@ -161,7 +161,7 @@ class _Column:
             self._repeats.add(cells)
 
     def measures(self, rows: int) -> dict[str, Any]:
-        """The column's measures over all blocks."""
+        """Return the column's measures over all blocks."""
         declared, counts = self._declared, self._counts
         missing = counts["nulls"] + counts["nans"]
         present = rows - missing
@@ -195,12 +195,12 @@ class _Column:
         return row
 
     def _look_outside(self, cells: pl.Series, least: Any, greatest: Any) -> None:
-        """Compare numbers one by one in a block that has one outside the bounds."""
+        """Count numbers outside the bounds, if the block's range exceeds them."""
         bounds = self._declared.bounds
         if bounds is None or (least >= bounds[0] and greatest <= bounds[1]):
             return
         if self._kind.is_integer():
-            # Integers are compared as such, with limits that their type can hold.
+            # Compare as integers, with bounds clipped to the range of the type.
             kind = np.iinfo(str(self._kind).lower())
             bounds = math.ceil(max(bounds[0], kind.min)), math.floor(min(bounds[1], kind.max))
         else:
@@ -216,12 +216,12 @@ class _Column:
                 return
             different = _present(part).unique()
             if not self._declared.dense:
-                # One more than is known makes a difference, whichever these are.
+                # Taking this many guarantees enough new ones, whichever are already known.
                 different = different.head(_MOST_DISTINCT + count)
             self._distinct.update(different.to_list())
 
     def _all_known(self, least: Any, greatest: Any) -> bool:
-        """True if a block of integers between two of them can have none that is new."""
+        """Return True if all integers between the least and the greatest are known already."""
         if least is None or not self._kind.is_integer():
             return False
         count = int(greatest) - int(least) + 1
@@ -231,11 +231,15 @@ class _Column:
 
     def _unused_ranks(self) -> int:
         highest = max(self._distinct, default=1)
-        # A rank below 1 is outside the bounds, which is another measure.
+        # A rank below 1 is counted as outside the bounds instead.
         return max(int(highest), 1) - len({rank for rank in self._distinct if rank >= 1})
 
     def _not_declared(self) -> list[pl.Expr]:
-        """Rows whose value is not declared: one way to say so, or what decides which way."""
+        """Return expressions that count undeclared values.
+
+        For floating-point labels these are the count as integers, the count as they are, and the
+        number of fractional values, which decides between the two.
+        """
         declared, values = self._declared.values, pl.col(self._declared.column)
         present = values.is_not_null()
         if self._kind.is_float():
@@ -248,7 +252,7 @@ class _Column:
             return [(present & ~declared_number).sum()]
         names = list(declared)
         if self._kind.is_float() and self._declared.role == "label":
-            # Classes are named as integers if all of them are whole.
+            # Classes are named as integers if all values are whole.
             whole = values.fill_nan(None).cast(pl.Int64, strict=False)
             matches = [n.cast(pl.String).is_in(names).fill_null(False) for n in (whole, values)]
             broken = present & (values != values.floor())
@@ -256,7 +260,7 @@ class _Column:
         if self._kind == pl.Boolean and self._declared.role == "label":
             values = values.cast(pl.Int8)
         if self._kind.is_integer():
-            # Texts take long to compare.
+            # Comparing texts is slow, so compare integers.
             texts = pl.Series(names, dtype=pl.String)
             numbered = texts.cast(self._kind, strict=False)
             same = numbered.filter(numbered.cast(pl.String) == texts)
@@ -274,12 +278,12 @@ def _finite(value: Any) -> float | None:
 
 
 class Repeats:
-    """Counts the rows whose value another row has, too.
+    """Counts the rows that share their value with another row.
 
     Args:
-        column: Its name.
-        read: The table: rows with the same hash are read again and compared.
-        spill: Where hashes are put beyond what it holds; all are in memory when absent.
+        column: Name of the column.
+        read: Reads the table: rows with equal hashes are read again and compared.
+        spill: Holds hashes on disk if they are too many for memory; None keeps all in memory.
     """
 
     def __init__(self, column: str, read: Blocks, spill: Scratch | None = None) -> None:
@@ -288,7 +292,7 @@ class Repeats:
         self._spilled: SpillPartitions | None = None
 
     def add(self, values: pl.Series) -> None:
-        """Take a block's values."""
+        """Add a block's values."""
         self._hashes.append(_present_values(values).hash().to_numpy())
         if self._spill and not self._spill.holds(sum(map(len, self._hashes))):
             self._spilled = self._spilled or SpillPartitions(
@@ -302,7 +306,7 @@ class Repeats:
         self._hashes = []
 
     def count(self) -> int:
-        """How many rows have a value that another row has, too."""
+        """Return the number of rows that share their value with another row."""
         partitions: Iterable[np.ndarray]
         if self._spilled:
             self._partition(self._spilled)
@@ -311,7 +315,7 @@ class Repeats:
             partitions = [np.concatenate(self._hashes)]
         self._hashes, repeats = [], []
         for hashes in partitions:
-            # Polars sorts twice as fast as numpy.
+            # Polars sorts twice as fast as NumPy.
             hashes = pl.Series(hashes).sort().to_numpy()
             repeats.append(np.unique(hashes[1:][hashes[1:] == hashes[:-1]]))
         repeated = pl.Series(np.concatenate(repeats))
@@ -327,6 +331,6 @@ class Repeats:
 def _present_values(values: pl.Series) -> pl.Series:
     values = values.drop_nulls()
     if values.dtype in (pl.Categorical, pl.Enum):
-        # Blocks may number their categories in different ways.
+        # Blocks may encode their categories differently.
         return values.cast(pl.String)
     return values.drop_nans() if values.dtype.is_float() else values

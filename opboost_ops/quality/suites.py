@@ -1,4 +1,4 @@
-"""Suites of Great Expectations for each boundary, and what is declared of the table's columns."""
+"""Suites of Great Expectations by boundary, and the declarations of their tables' columns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from opboost_ops.config.policy import Checks
 from opboost_ops.config.resources import shipped
 from opboost_ops.domain import Domain
 
-#: What a column is to its boundary.
+#: A column's role at its boundary.
 Role = Literal[
     "id", "released", "own", "label", "rank", "prediction", "score", "class", "threshold"
 ]
@@ -18,18 +18,18 @@ Role = Literal[
 
 @dataclass(frozen=True)
 class Declared:
-    """A column's declaration, and so the counts of its row of the profile.
+    """A column's declaration, which determines the measures in its profile row.
 
     Attributes:
-        column: Its name.
-        role: Which expectations it must keep.
-        type: What its type must allow.
-        required: Whether each row needs a value.
-        unique: Whether repeated values are counted.
-        bounds: Values outside them are counted.
+        column: Name of the column.
+        role: Selects the expectations that apply.
+        type: Kind of values that its data type must allow.
+        required: True if each row needs a value.
+        unique: True to count repeated values.
+        bounds: Values outside are counted.
         values: All allowed values; others are counted.
-        dense: Whether each rank from 1 to the highest must be there.
-        absent: Whether this table need not have it.
+        dense: True if each rank from 1 to the highest must occur.
+        absent: True if the column is optional in this table.
     """
 
     column: str
@@ -45,11 +45,11 @@ class Declared:
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite of Great Expectations, and the table whose profile it judges.
+    """A suite of Great Expectations, with the columns of the table whose profile it validates.
 
     Attributes:
         name: The boundary; `schemas/expectations` has a file of this name.
-        columns: The profile's rows.
+        columns: Declarations of the profile's rows.
         parameters: Values of the suite's parameters.
         own: Expectations that the party has added.
     """
@@ -60,42 +60,42 @@ class Suite:
     own: tuple[Mapping[str, Any], ...] = ()
 
 
-#: A share of fewer new rows than this says nothing: of one row it is all or nothing.
+#: Minimum new rows for limits on shares: with a single row a share is 0 or 1.
 FEWEST_FOR_SHARES = 100
 
-#: More classes than any label has.
+#: Stands for no limit on the number of classes.
 _UNLIMITED = 10**9
 
 
 @lru_cache
 def expectations(boundary: str) -> str:
-    """A boundary's suite as its file in `schemas/expectations` has it, in JSON."""
+    """Return a boundary's suite in JSON, from its file in `schemas/expectations`."""
     path = shipped("schemas") / "expectations" / f"{boundary}.json"
     return path.read_text(encoding="utf-8")
 
 
 def raw_table(party: Party, identity: IdColumn, checks: Checks) -> Suite:
-    """A party's own table to train on, as its owner wrote it."""
+    """Return the suite of a party's own raw training table."""
     label = party.label
     most = 2 if label is not None and label.task == "binary" else _UNLIMITED
     return Suite("raw_table", _raw(party, identity), {**_shares(checks), "max_classes": most})
 
 
 def first_release(party: Party, identity: IdColumn, checks: Checks) -> Suite:
-    """A feature holder's whole table, before the first values of it are pinned."""
+    """Return the suite of a feature holder's whole table, before its first values are pinned."""
     return Suite("first_release", _raw(party, identity), _shares(checks))
 
 
 def new_rows(party: Party, identity: IdColumn, checks: Checks, rows: int) -> Suite:
-    """A party's new rows, of which there may be one: what each row must be, not how they vary.
+    """Return the suite of a party's new rows: it checks each row, not how rows vary.
 
     Below `FEWEST_FOR_SHARES` rows any share may be missing or clipped.
 
     Args:
-        party: As declared; the table need not have its label.
+        party: The party as declared; the table need not have its label.
         identity: The ID column.
-        checks: Of the party's policy.
-        rows: How many there are.
+        checks: Limits from the party's policy.
+        rows: Number of rows.
     """
     columns = _raw(party, identity, new=True)
     shares = _shares(checks)
@@ -138,7 +138,7 @@ def _label(column: str, label: Label, absent: bool = False) -> Declared:
 
 
 def preprocessed_table(columns: Mapping[str, Domain], rows: int) -> Suite:
-    """Domain integers, before or after they were randomised, each in its column's domain."""
+    """Return the suite of domain integers, before or after randomisation, within their domains."""
     declared = tuple(
         Declared(name, "released", "integer", True, bounds=(domain.lower, domain.upper))
         for name, domain in columns.items()
@@ -147,12 +147,12 @@ def preprocessed_table(columns: Mapping[str, Domain], rows: int) -> Suite:
 
 
 def release(columns: Mapping[str, Domain], rows: int, dense: bool = True) -> Suite:
-    """Ranks before publication, at most as many as the column's domain has values.
+    """Return the suite of ranks before publication, at most as many as the domain has values.
 
     Args:
-        columns: Domains.
-        rows: Row count.
-        dense: Whether every rank from 1 to the highest must be there.
+        columns: Domains by column.
+        rows: Number of rows.
+        dense: True if every rank from 1 to the highest must occur.
     """
     declared = tuple(
         Declared(name, "rank", "integer", True, bounds=(1, domain.size), dense=dense)
@@ -169,15 +169,15 @@ def training_frame(
     ranked: Mapping[str, int],
     missing: bool = False,
 ) -> Suite:
-    """Own features, others' ranks and the label, row by row.
+    """Return the suite of the training frame: own features, others' ranks and the label.
 
     Args:
-        columns: All features.
+        columns: Names of all features.
         label: The label's declaration.
         classes: Number of classes; 0 in regression.
-        rows: Row count.
+        rows: Number of rows.
         ranked: Highest possible rank by ranked feature.
-        missing: Whether a ranked feature may miss values.
+        missing: True if ranked features may have missing values.
     """
     declared = [
         Declared(name, "rank", "number", not missing, bounds=(1, ranked[name]))
@@ -194,12 +194,12 @@ def training_frame(
 
 
 def model(task: str) -> Suite:
-    """A materialised model, by a table of its predictions and its thresholds on others' features.
+    """Return the suite of a materialised model's predictions and thresholds on others' features.
 
     Thresholds are given as shares of their column's domain: 0 is its lower bound, 1 its upper one.
 
     Args:
-        task: What was learnt.
+        task: The label's task.
     """
     bounds = None if task == "regression" else (0.0, 1.0)
     columns = (
@@ -216,14 +216,14 @@ def scores(
     rows: int,
     probabilities: Sequence[str] = (),
 ) -> Suite:
-    """Scores of new rows, one per person.
+    """Return the suite of scores of new rows, one per person.
 
     Args:
-        identity: The ID column.
-        task: What was learnt.
+        identity: Name of the ID column.
+        task: The label's task.
         classes: The classes in order; empty in regression.
-        rows: Row count.
-        probabilities: Columns of the classes' probabilities.
+        rows: Number of rows.
+        probabilities: Names of the columns of class probabilities.
     """
     bounds = None if task == "regression" else (0.0, 1.0)
     columns = [

@@ -1,4 +1,4 @@
-"""Great Expectations judges the profiles of tables, and a report keeps that at home."""
+"""Validation of table profiles by Great Expectations, and the resulting reports."""
 
 import json
 import logging
@@ -17,19 +17,19 @@ import numpy as np
 
 from opboost_ops.quality.profile import COLUMNS, VALUES
 
-#: Where a result has what is ours.
+#: Key of our own entries in a result's ``meta``.
 _META = "opboost"
 
-#: A context, its data source and its results are a process's, whichever thread asks.
+#: Great Expectations' context, data source and results are shared by all threads of a process.
 _LOCK = Lock()
 
-#: Names the columns of a table whose rows of the profile break an expectation.
+#: Result format that names the table's columns whose profile rows break an expectation.
 _DETAILED = {"result_format": "COMPLETE", "unexpected_index_column_names": ["column"]}
 
 _SOURCE = "profile"
 
-#: A third of the time and memory of an import of Great Expectations: one chart, S3, JSON's schemas
-#: and statistics; no suite here has their expectations, and profiles come from memory.
+#: Modules that take a third of the time and memory of importing Great Expectations. They serve
+#: charts, S3, JSON Schema and statistics: no suite here uses those, and profiles are in memory.
 _DEFERRED = ("altair", "boto3", "jsonschema", "scipy.stats")
 
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
@@ -44,13 +44,13 @@ def validate(
     """Validate a profile.
 
     Args:
-        suite: A suite as Great Expectations writes it, in JSON.
-        profile: A row for each column of a table.
+        suite: A suite in Great Expectations' JSON format.
+        profile: One row per column of a table.
         parameters: Values of the suite's parameters.
         own: Further expectations.
 
     Returns:
-        Great Expectations' own result; of a failed one with the columns that failed.
+        Great Expectations' result; for failed expectations with the columns that break them.
     """
     with _LOCK:
         asset = context().data_sources.get(_SOURCE).get_asset(_SOURCE)
@@ -66,12 +66,12 @@ def validate(
 
 
 def selects_nothing(condition: str, profile: Sequence[Mapping[str, Any]]) -> bool:
-    """True if an expectation's ``row_condition`` selects no row of a profile."""
+    """Return True if an expectation's ``row_condition`` selects no row of a profile."""
     return bool(_frame(profile).query(condition).empty)
 
 
 def expectation_problem(expectation: Mapping[str, Any]) -> str:
-    """The reason why Great Expectations would not take an expectation; empty if it would."""
+    """Return why Great Expectations would reject an expectation; empty if it would not."""
     expectation_types = _great_expectations().expectations
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
@@ -82,7 +82,7 @@ def expectation_problem(expectation: Mapping[str, Any]) -> str:
     try:
         ExpectationConfiguration(**expectation).to_domain_obj()
     except Exception:
-        # The text of such errors can be long, and quotes the arguments.
+        # The text of such errors may be long, and quotes the arguments.
         return f"not the arguments of {kind}"
     return ""
 
@@ -93,7 +93,7 @@ def _frame(profile: Sequence[Mapping[str, Any]]) -> Any:
     columns: dict[str, Any] = {}
     for name in profile[0] if profile else COLUMNS:
         cells = [row[name] for row in profile]
-        # A column without any value is one of numbers.
+        # Columns without any value become numeric.
         empty = all(cell is None for cell in cells)
         columns[name] = np.full(len(cells), np.nan) if empty else cells
     return pd.DataFrame(columns)
@@ -101,11 +101,11 @@ def _frame(profile: Sequence[Mapping[str, Any]]) -> Any:
 
 @cache
 def _suite(suite: str, own: str) -> Any:
-    """A suite that is loaded once.
+    """Load a suite, once per process.
 
     Args:
         suite: A suite in JSON.
-        own: Further expectations in JSON; they make another suite, of another name.
+        own: Further expectations in JSON; they make a separate suite with a name of its own.
     """
     gx = _great_expectations()
     declared = json.loads(suite)
@@ -120,7 +120,7 @@ def _suite(suite: str, own: str) -> Any:
 
 @cache
 def context() -> Any:
-    """A context of Great Expectations in memory, with a data source for profiles."""
+    """Return an in-memory context of Great Expectations with a data source for profiles."""
     _silence()
     gx = _great_expectations()
     from great_expectations.data_context.types.base import (
@@ -144,14 +144,14 @@ def context() -> Any:
 
 
 def _silence() -> None:
-    # Some of its modules set a level of their own, so the root of its loggers is not enough.
+    # Some modules set their own level, so the package's root logger is not enough.
     for name in [*logging.root.manager.loggerDict, "great_expectations"]:
         if name.partition(".")[0] == "great_expectations":
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 class _Deferred(ModuleType):
-    """A module that is imported when an attribute of it is first read."""
+    """A module that is imported at the first access to one of its attributes."""
 
     def __getattr__(self, attribute: str) -> Any:
         if sys.modules.get(self.__name__) is self:
@@ -161,7 +161,7 @@ class _Deferred(ModuleType):
 
 @cache
 def _great_expectations() -> Any:
-    """Great Expectations, whose modules import `_DEFERRED` when they first use them."""
+    """Import Great Expectations, with the modules in `_DEFERRED` deferred to their first use."""
     deferred = {name: _Deferred(name) for name in _DEFERRED if name not in sys.modules}
     sys.modules.update(deferred)
     try:
@@ -177,12 +177,12 @@ class Finding:
     """A column that breaks an expectation.
 
     Attributes:
-        column: The column; empty for the whole table.
+        column: Name of the column; empty for the whole table.
         measure: The profile's column that the expectation is about.
         description: The expectation in plain words.
         severity: ``critical`` or ``warning``.
-        value: The measure's value; None where it would show a value of the table.
-        evaluated: Whether it could be evaluated.
+        value: The measure's value; None if it would show a value of the table.
+        evaluated: False if the expectation could not be evaluated.
     """
 
     column: str
@@ -207,62 +207,62 @@ class Report:
     def of(
         cls, document: Mapping[str, Any], profile: Sequence[Mapping[str, Any]], seconds: float
     ) -> "Report":
-        """A new check's report.
+        """Return the report of a new check.
 
         Args:
             document: Great Expectations' result.
-            profile: What it judged.
-            seconds: How long the check took.
+            profile: The validated profile.
+            seconds: Duration of the check.
         """
         ours = {"profile": list(profile), "seconds": round(seconds, 6)}
         return cls({**document, "meta": {**document["meta"], _META: ours}})
 
     @property
     def suite(self) -> str:
-        """The boundary."""
-        # A party's own expectations make another suite, whose name says so after a blank.
+        """Return the name of the boundary."""
+        # Suites with a party's own expectations have a suffix after a blank.
         return str(self.document["suite_name"]).partition(" ")[0]
 
     @property
     def profile(self) -> list[dict[str, Any]]:
-        """The profile that was judged."""
+        """Return the validated profile."""
         return list(self.document["meta"][_META]["profile"])
 
     @property
     def seconds(self) -> float:
-        """How long the check took."""
+        """Return the duration of the check in seconds."""
         return float(self.document["meta"][_META]["seconds"])
 
     @property
     def passed(self) -> bool:
-        """True if every expectation holds."""
+        """Return True if no critical expectation failed."""
         return all(finding.severity != "critical" for finding in self.findings)
 
     @property
     def warnings(self) -> int:
-        """How many findings stop nothing."""
+        """Return the number of findings that are not critical."""
         return sum(finding.severity != "critical" for finding in self.findings)
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """Findings that break an expectation, column by column."""
+        """Return the columns that break an expectation."""
         failed = (each for each in self.document["results"] if not each["success"])
         return tuple(finding for each in failed for finding in _findings(each))
 
     def outside(self) -> dict[str, Any]:
-        """All that anybody else may know."""
+        """Return the facts that other parties may know."""
         return {"suite": self.suite, "passed": self.passed}
 
     def json(self) -> bytes:
-        """The report for the party's own programs."""
+        """Return the report as JSON, for the party's own programs."""
         return json.dumps(self.document, default=str).encode()
 
 
 def description(expectation: Mapping[str, Any]) -> str:
-    """An expectation in plain words.
+    """Describe an expectation in plain words.
 
     Args:
-        expectation: Its configuration.
+        expectation: The expectation's configuration.
     """
     if text := expectation.get("description"):
         return str(text)
