@@ -307,7 +307,7 @@ PHASES = (
     ),
 )
 
-#: All steps, in the order in which a phase runs them. `open_run` comes before them all.
+#: All steps, in execution order within a phase. `open_run`, which is in no phase, runs first.
 _STEPS = (
     Step(
         "check_table",

@@ -13,7 +13,7 @@ import numpy as np
 from opboost_ops.config.feature import Edges, Feature
 from opboost_ops.domain import Domain, DomainMap
 
-#: Share of the domain's values below which holding nearly all rows counts as few.
+#: Maximum share of the domain's values that counts as few values.
 _FEW = 0.35
 
 #: Share of rows that counts as nearly all.

@@ -23,7 +23,7 @@ _MOST, _UNDECLARED = 20, 10
 #: Values of columns without bounds that are in memory at once, but at least one whole column.
 _HELD = 1 << 18
 
-#: Quantile of the index for two samples of one distribution; smaller values count as chance.
+#: Quantile level of the index for two samples of one distribution: up to there it is chance.
 _CHANCE = 0.999
 
 

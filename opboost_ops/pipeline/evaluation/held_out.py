@@ -49,7 +49,7 @@ COVERAGE = "coverage"
 
 Predictions = Mapping[ScoringMode, np.ndarray]
 
-#: Name of the document, and of the version's file.
+#: Name of the document, and of the version's file, with calibration, threshold and interval.
 SCORING = "scoring"
 
 #: Bounds of the labels of two classes.

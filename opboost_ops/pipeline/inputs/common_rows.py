@@ -47,7 +47,7 @@ class CommonRows:
             wanted = place > 0
             block = block.filter(pl.Series(wanted))
             yield place[wanted] - 1, block
-            del block  # Before the next one is read.
+            del block  # Free memory before the next one is read.
 
     def columns(
         self,

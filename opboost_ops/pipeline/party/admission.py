@@ -71,7 +71,7 @@ def admit(party: Publisher, proposal: Proposal) -> None:
     rolled back or if pins are lost.
 
     Args:
-        party: The party that is asked to take part.
+        party: The party.
         proposal: The plan.
 
     Raises:
@@ -79,13 +79,13 @@ def admit(party: Publisher, proposal: Proposal) -> None:
         ConfigError: The party's secret cannot be read.
     """
     plan, run, digest, home = proposal.plan, proposal.run, proposal.digest, proposal.home
-    # Without its secret a party can answer nothing, whatever is asked: that tells of no plan.
+    # A missing secret blocks every plan, so this error discloses nothing about this one.
     party.site.noise_secret()
     with open_state(party.site) as state:
         stop = stopped(state, plan.federation.name)
     compared = _compared(party, digest)
     if clock.today() > plan.federation.terms.until:
-        compared = ""  # Nothing is answered any more, also in a run under way.
+        compared = ""  # Expired terms end current runs too.
     if stop is None and home.has(_ADMITTED) and home.json(_ADMITTED) == compared:
         return
     what, reasons = "not agreed", reasons_against(party, plan, proposal.day)

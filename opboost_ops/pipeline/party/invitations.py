@@ -1,8 +1,8 @@
 """Runs that another Airflow has opened: find them, join them, and follow what has arrived.
 
 Everything is read from the store. A signed plan in the store opens a run; its age comes from the
-store's clock, which nobody signs. Whoever writes to the store can therefore make a party join a
-run that is over, where it waits in vain, just as they can withhold a plan.
+store's clock, which no signature covers. Anyone who writes to the store can therefore make a party
+join a run that is over, where it waits in vain, just as they can withhold a plan.
 """
 
 import time

@@ -7,8 +7,8 @@ agreed to before. A key that any agreement has revoked stays revoked.
 At its first run in a federation a party pins the store's identity in its own database; a store
 without an identity gets one. From then on a store with another identity, or none, is refused before
 anything is drawn, charged or released, and no new run starts. A person accepts another store with
-`opboost ledger recover`. The identity is no proof: whoever can change it can stop runs, but cannot
-make a party release anything.
+`opboost ledger recover`. The identity is no proof: anyone who can change it can stop runs, but
+cannot make a party release anything.
 """
 
 from collections.abc import Iterator

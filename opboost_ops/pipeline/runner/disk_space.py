@@ -159,4 +159,4 @@ def _files(folder: Path) -> Iterator[int]:
             try:
                 yield os.lstat(Path(root) / name).st_size
             except OSError:
-                continue  # Removed just now.
+                continue  # Removed since the listing.

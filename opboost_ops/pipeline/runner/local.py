@@ -53,8 +53,8 @@ class Finished:
         run: Its ID.
         federation: The federation of the run.
         summaries: Summaries by party and stage.
-        spent: Seconds by party, stage and activity, from the parties' homes: for whoever
-            operates all parties.
+        spent: Seconds by party, stage and activity, from the parties' homes: for the
+            operator of all parties.
     """
 
     run: str

@@ -30,7 +30,7 @@ def require_ready(party: Publisher, proposal: Proposal, also: Sequence[OpBoostEr
     """Require that a party can do its part of a run, before it begins.
 
     Args:
-        party: The party that is asked to take part.
+        party: The party.
         proposal: The plan.
         also: Other problems that block the run.
 
