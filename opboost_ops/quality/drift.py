@@ -54,7 +54,7 @@ class Profile(Record):
     features: Mapping[str, Histogram]
 
 
-#: Reads columns of a table anew at each call: at least one block of rows.
+#: Reads columns of a table, again at each call: at least one block of rows.
 Frames = Callable[[Sequence[str]], Iterator[pl.DataFrame]]
 
 

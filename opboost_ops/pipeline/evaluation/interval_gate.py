@@ -160,7 +160,7 @@ def unless_overtaken(context: Context, decision: dict[str, Any]) -> dict[str, An
     """Return the gate's decision, or a rejection if its reference is no longer the current one.
 
     An outage or a person may delay a run's registration, and the champion may change meanwhile. In
-    horizontal learning each party selects the reference anew at each evaluation.
+    horizontal learning each party selects the reference at each evaluation.
 
     Args:
         context: The label holder's context; in horizontal learning any party's.

@@ -235,7 +235,7 @@ def require_types(frame: pl.DataFrame, party: str, features: Mapping[str, Featur
     Raises:
         ContractError: A numeric feature's column has no numbers, or another's no categories.
     """
-    kinds = frame.schema  # Polars builds the schema anew on each access.
+    kinds = frame.schema  # Polars rebuilds the schema on each access.
     for name, feature in features.items():
         kind = kinds.get(name)
         if kind is None:
