@@ -224,7 +224,7 @@ def forget_command(
     # The ID in the form that each ID recipe makes of it.
     candidates += [id_of_text(entered, recipe) for _, recipe in _ids_of(declared) if recipe.is_made]
     identities = list(dict.fromkeys(candidates))
-    with open_state(declared) as state, state.together():
+    with open_state(declared) as state, state.transaction():
         entries = [e for e in state.ledger.entries() if e.account == "local_dp"]
         hashes = [state.forgotten.hashed(identity) for identity in identities]
         state.forgotten.add(hashes)

@@ -1,23 +1,23 @@
-"""Acceptance of a run's artifacts by one party: in protocol order, and nothing else.
+"""Acceptance of a run's artifacts by one party, in protocol order only.
 
-A state machine without files, clock or network. Each feature holder's artifacts form chains, and
-each link names the one before it by digest: plan -> query -> answer; with several feature holders,
-plan -> shares; in a training run plan -> ranks -> split request -> split values, then -> route
-request -> routes where routed scoring is evaluated; in a scoring run plan -> values, or plan ->
-route request -> routes. A party sees the links that it signs or receives.
+This is a state machine without files, clock or network. Each feature holder's artifacts form
+chains, and each link names the previous one by digest: plan -> query -> answer; with several
+feature holders, plan -> shares; in a training run plan -> ranks -> split request -> split values,
+then -> route request -> routes if routed scoring is evaluated; in a scoring run plan -> values, or
+plan -> route request -> routes. A party sees the links that it signs or receives.
 
 The rules:
 
 1. The plan comes first, signed by the key that the party pins for the label holder.
-2. Every other artifact is signed by the party whose place it is, by a key that the plan declares,
-   good on the plan's day and not revoked, and names by digest what it answers, which must have been
-   accepted.
-3. A place is taken once: the same bytes are taken again, others are refused.
-4. Nothing of another run is taken, even if it is signed.
-5. What is refused changes nothing of what was accepted.
+2. Every other artifact is signed by the party that owns its place, with a key that the plan
+   declares, that is valid on the plan's day and not revoked. It names by digest the artifact that
+   it answers, which must have been accepted.
+3. A place is accepted once: the same bytes are accepted again, different bytes are rejected.
+4. Artifacts of another run are rejected, even if they are signed.
+5. A rejected artifact does not change what was accepted.
 
-In the order of the calls, for the feature holder ``b0`` of the label holder ``lender``; ``store``
-is what lies at each place, and ``key`` the pinned one:
+Example, for the feature holder ``b0`` of the label holder ``lender``; ``store`` maps places to
+files, and ``key`` is the pinned key:
 
 >>> view = Acceptance("b0", "toy", run, "lender", key)
 >>> view.accept("psi_query", "b0", store["psi_query", "b0"], today)
@@ -26,8 +26,8 @@ Traceback (most recent call last):
 opboost_ops.exchange.rejection.Rejected: toy/0000000000000001: its plan was not accepted yet. ...
 >>> view.accept("plan", "lender", store["plan", "lender"], today).manifest.kind
 'plan'
->>> view.keys = keys  # Which ones are needed, the plan has said.
->>> view.published(draft, digest)  # Its own ranks, which a split request answers.
+>>> view.keys = keys  # The plan states which keys are needed.
+>>> view.published(draft, digest)  # The party's ranks, which a split request answers.
 >>> view.accept("psi_query", "b0", store["psi_query", "b0"], today).manifest.rows
 9
 >>> sorted(view.memory.accepted)
@@ -64,10 +64,10 @@ __all__ = ["Acceptance", "Keys", "Memory", "Reason", "Rejected"]
 
 @dataclass(frozen=True)
 class Keys:
-    """Keys that open the files that a party reads.
+    """The keys that decrypt the files that a party reads.
 
     Attributes:
-        secret: The party's secret, which opens what it published itself.
+        secret: The party's secret, which decrypts its own publications.
         private: Its private encryption key, if it has declared one.
     """
 
@@ -76,18 +76,18 @@ class Keys:
 
 
 class Acceptance:
-    """A run as one party sees it.
+    """A run from the view of one party.
 
     Args:
-        party: Whose view.
+        party: The party.
         federation: Name of the federation.
-        run: The run's id.
-        label_holder: Who may publish the plan.
+        run: ID of the run.
+        label_holder: The party that may publish the plan.
         label_key: The key that this party pins for the label holder, base64.
-        memory: What it accepted before.
-        earlier: Gives the digests that it accepted in other runs; called for a refusal alone.
-        former: Keys that the pinned one has replaced, and that may be good still.
-        revoked: Keys that this party takes nothing from, whatever the plan says.
+        memory: The artifacts accepted before.
+        earlier: Returns the digests accepted in other runs; called only to explain a rejection.
+        former: Keys that the pinned key has replaced, and that may still be valid.
+        revoked: Keys whose signatures this party rejects, whatever the plan says.
     """
 
     def __init__(
@@ -103,12 +103,12 @@ class Acceptance:
         revoked: frozenset[str] = frozenset(),
     ) -> None:
         self.memory = memory or Memory()
-        #: Set once the plan has said which keys are needed.
+        #: Set once the plan states which keys are needed.
         self.keys: Keys | None = None
-        #: Called with another party's manifest before it is accepted; raises where its state, or
-        #: this party's own, went back.
+        #: Called with another party's manifest before it is accepted; raises if the state of that
+        #: party, or of this one, was rolled back.
         self.heads: Callable[[Manifest], None] = lambda _: None
-        #: Where points wait that are more than it holds; in memory when absent.
+        #: Spills points to disk if they exceed its memory limit; by default they stay in memory.
         self.scratch: Scratch | None = None
         self._party = party
         self._name = federation
@@ -166,20 +166,20 @@ class Acceptance:
         today: date,
         rows: int | None = None,
     ) -> Artifact:
-        """Take what was found at a place; what was accepted once is accepted again.
+        """Accept the files found at a place; accepting the same files again succeeds.
 
         Args:
             kind: The place's kind.
             about: The place's party.
-            files: What lies there.
-            today: By this party's clock.
-            rows: Its row count, where the reader knows it.
+            files: The files found there.
+            today: Today by this party's clock.
+            rows: The expected row count, if the reader knows it.
 
         Returns:
             The artifact, decrypted.
 
         Raises:
-            Rejected: It is anything but the one artifact that is due there.
+            Rejected: It is not the artifact that is due there.
         """
         manifest, key, what = self._due(kind, about, files)
         sender = manifest.party
@@ -198,7 +198,7 @@ class Acceptance:
             )
         else:
             if manifest.losses:
-                raise Rejected("wrong_guarantee", f"{what}: a plan releases nothing.")
+                raise Rejected("wrong_guarantee", f"{what}: a plan must not release anything.")
             artifact = opened(manifest, files, None, what)
             planned = self._planned(artifact, key, what)
             if not is_repeat:
@@ -213,15 +213,15 @@ class Acceptance:
         return artifact
 
     def manifest(self, kind: Kind, about: str, heads: Mapping[str, bytes]) -> Manifest:
-        """The manifest of what was accepted at a place before; its files are not needed for that.
+        """Return the manifest of an artifact accepted before, without reading its files.
 
         Args:
             kind: The place's kind.
             about: The place's party.
-            heads: Manifest and signature that lie there.
+            heads: Manifest and signature found there.
 
         Raises:
-            Rejected: It is not what was accepted, or nothing was.
+            Rejected: It differs from the accepted artifact, or none was accepted.
         """
         manifest, _, what = self._due(kind, about, heads)
         if self.memory.digest(kind, about) != manifest.digest:
@@ -229,22 +229,22 @@ class Acceptance:
         return manifest
 
     def day(self, today: date) -> date:
-        """The day by which the run's keys are judged: the plan's, or when this party accepted it.
+        """Return the day on which the run's keys must be valid: the plan's, or that of acceptance.
 
         Args:
-            today: By this party's clock.
+            today: Today by this party's clock.
         """
         return judged_by(self.plan.day or self.memory.since, today)
 
     def published(self, draft: Draft, digest: str) -> None:
-        """Remember what this party has put into the store itself.
+        """Remember an artifact that this party has published itself.
 
         Args:
-            draft: What it was.
+            draft: The artifact.
             digest: Its digest.
 
         Raises:
-            Rejected: The party had published something else there.
+            Rejected: The party had published a different artifact there.
         """
         earlier = self.memory.digest(draft.kind, draft.about)
         if earlier not in (None, digest):
@@ -259,7 +259,7 @@ class Acceptance:
         self.memory = self.memory.with_entry(kind, about, entry)
 
     def _due(self, kind: Kind, about: str, files: Mapping[str, bytes]) -> tuple[Manifest, str, str]:
-        """The manifest that is due at a place, by which key it is signed, and the place's name."""
+        """Return the manifest due at a place, the key that signed it, and the place's name."""
         what = reference(self._name, self._run, kind, about)
         sender = self._sender(kind, about, what)
         manifest, key = self._signed(files, sender, what)
@@ -274,7 +274,7 @@ class Acceptance:
                 raise Rejected("wrong_party", f"{what}: a plan is published by the label holder.")
             return about
         if about not in self.federation.parties:
-            raise Rejected("unknown_party", f"{what}: the plan knows no such party.")
+            raise Rejected("unknown_party", f"{what}: the plan has no such party.")
         if about == self._label_holder:
             raise Rejected("wrong_party", f"{what}: the label holder has no {kind}.")
         sender = sender_of(kind, about, self._label_holder)
@@ -319,7 +319,7 @@ class Acceptance:
             return Envelope(self.keys.secret, key).decrypt
         if self.keys is not None and self.keys.private and self.keys.private.public == key:
             return self.keys.private.decrypt
-        raise Rejected("not_for_me", f"{what}: {self._party} has no key that opens it.")
+        raise Rejected("not_for_me", f"{what}: {self._party} has no key that decrypts it.")
 
     def _planned(self, artifact: Artifact, key: str, what: str) -> Plan:
         plan = read_plan(artifact.files.get(DOCUMENT, b""), what)
@@ -340,16 +340,16 @@ class Acceptance:
 def require_columns(
     memory: Memory, manifest: Manifest, federation: Federation | None, what: str
 ) -> None:
-    """Refuse columns that are not the declared ones, or not the ones asked for.
+    """Reject columns other than the declared or requested ones.
 
     Args:
-        memory: Of the reader; the artifact's order was checked with it.
-        manifest: Of the artifact.
-        federation: The accepted plan's; None for the plan itself.
+        memory: The reader's memory; the artifact's order was checked with it.
+        manifest: The artifact's manifest.
+        federation: The federation of the accepted plan; None for the plan itself.
         what: Name of the place, for the error.
 
     Raises:
-        Rejected: They are others.
+        Rejected: The columns differ.
     """
     kind, columns = KINDS[manifest.kind], manifest.columns
     expected: tuple[str, ...] = ()
@@ -365,16 +365,16 @@ def require_columns(
 def require_guarantee(
     manifest: Manifest, federation: Federation, experiment: bool, what: str
 ) -> None:
-    """Refuse a loss that is not the mechanism's, by this party's own computation.
+    """Reject losses other than those this party computes for the declared mechanisms.
 
     Args:
-        manifest: Of another party's artifact.
-        federation: The accepted plan's.
-        experiment: Whether the plan says that the run guarantees nothing.
+        manifest: The manifest of another party's artifact.
+        federation: The federation of the accepted plan.
+        experiment: Whether the plan states that the run carries no guarantee.
         what: Name of the place, for the error.
 
     Raises:
-        Rejected: It states another loss, or another kind of run.
+        Rejected: The artifact states other losses, or another kind of run.
     """
     expected = {}
     if KINDS[manifest.kind].columns == "released":

@@ -1,4 +1,4 @@
-"""Exchange artifacts: drafts become signed, and if need be encrypted, bytes."""
+"""Exchange artifacts: drafts that become signed and, if required, encrypted bytes."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ VECTOR = "vector.bin"
 
 
 class Parts(Protocol):
-    """Arrays that are made one by one, as often as they are asked for."""
+    """A sequence of arrays that are computed on demand, possibly several times."""
 
     def __len__(self) -> int: ...
 
@@ -42,25 +42,24 @@ class Parts(Protocol):
 
 @dataclass(frozen=True)
 class Draft:
-    """An artifact that a stage wants to publish; the runner signs it and puts it into the store.
+    """An artifact that a stage wants to publish; the runner signs it and writes it to the store.
 
     Attributes:
-        kind: Which arrow of the protocol.
-        about: The party whose rows or features it is about.
-        document: Its JSON document, if it has one.
-        vector: Its integers, if it has such, packed.
-        entries: Its points, shares or sealed rows, if it has such, uint8, shape (n, width), or one
-            such array a part, which need not be in memory.
+        kind: Its kind in the protocol.
+        about: The party whose rows or features it concerns.
+        document: Its JSON document, if any.
+        vector: Its packed integers, if any.
+        entries: Its points, shares or sealed rows, if any, uint8, shape (n, width), or one such
+            array per part, which need not be in memory.
         round: Its round, for the kinds of horizontal learning.
-        columns: Features inside.
-        rows: People, or entries of the document.
+        columns: Its features.
+        rows: Number of people, or of entries of the document.
         answers: Digest of the artifact that it answers.
         losses: Loss curve of each feature that it releases.
-        releases: Id of the release of each feature whose responses it carries.
-        disclosures: Further exact entries of the ledger, each written once: by name (64 hex
-            digits), the feature and what is disclosed of it.
-        discloses: What it tells its reader outside any epsilon, where that is not what its kind
-            declares.
+        releases: ID of the release of each feature whose responses it contains.
+        disclosures: Further exact entries for the ledger, each written once: by name (64 hex
+            digits), the feature and what is disclosed about it.
+        discloses: What it discloses outside any epsilon, if different from its kind's.
     """
 
     kind: Kind
@@ -87,22 +86,22 @@ class Draft:
         envelope: Envelope | None = None,
         standing: Standing | None = None,
     ) -> tuple[Manifest, Mapping[str, bytes]]:
-        """Sign the draft, and encrypt its files.
+        """Sign the draft and encrypt its files.
 
         Args:
             signer: The party's signing key.
             federation: The run's federation.
-            run: The run's id.
-            party: Who publishes.
+            run: ID of the run.
+            party: The publishing party.
             experiment: Whether it carries no guarantee.
-            envelope: How to encrypt to the receiver; None leaves the files as they are.
-            standing: Where the party's state stands.
+            envelope: Encrypts to the receiver; None leaves the files unencrypted.
+            standing: The party's checkpoints.
 
         Returns:
-            The manifest, and all files to publish, manifest and signature among them.
+            The manifest, and all files to publish, including manifest and signature.
 
         Raises:
-            ArtifactError: A part was changed at home meanwhile.
+            ArtifactError: A part changed on disk during publication.
         """
         place = reference(federation, run, self.kind, self.about, self.round)
         contents = self._contents()
@@ -148,9 +147,9 @@ class Draft:
 
         def part(name: str) -> bytes:
             raw = content(name)
-            # Never two contents under one key and nonce, whatever has become of the home's disk.
+            # Never encrypt two contents under one key and nonce, even if the disk has changed.
             if hashlib.sha256(raw).hexdigest() != listed[name].sha256:
-                raise ArtifactError(f"{place}: {name} was changed at home.", "Clear this task.")
+                raise ArtifactError(f"{place}: {name} changed at home.", "Clear this task.")
             return closed(name, raw)
 
         files = {name + end: closed(name, raw) for name, raw in ready.items()}
@@ -161,7 +160,7 @@ class Draft:
         return manifest, Files(files, later, sizes) if later else files
 
     def _contents(self) -> dict[str, Callable[[], bytes]]:
-        """Functions that make each file; a part is made each time, so that no two are in memory."""
+        """Return functions that make each file; parts are made on demand to bound memory."""
         makers: dict[str, Callable[[], bytes]] = {}
         if self.document is not None:
             text = json.dumps(self.document, separators=(",", ":"), allow_nan=False)
@@ -182,10 +181,10 @@ def _bytes_of(parts: Parts, number: int) -> bytes:
 
 @dataclass(frozen=True)
 class Artifact:
-    """An artifact that was accepted.
+    """An accepted artifact.
 
     Attributes:
-        manifest: What it says of itself.
+        manifest: Its manifest.
         files: All its files, decrypted.
     """
 
@@ -198,10 +197,10 @@ class Artifact:
         return self.manifest.digest
 
     def vector(self, length: int) -> bytes:
-        """Its integers, packed.
+        """Return its packed integers.
 
         Args:
-            length: How many bytes these are.
+            length: The expected number of bytes.
         """
         raw = self._file(VECTOR)
         if len(raw) != length:
@@ -211,10 +210,10 @@ class Artifact:
         return raw
 
     def entries(self, count: int, width: int) -> np.ndarray:
-        """Its points or tags, uint8, shape (count, width).
+        """Return its points or tags, uint8, shape (count, width).
 
         Args:
-            count: How many there must be.
+            count: The expected number.
             width: Bytes of each.
         """
         raw = self._file(ENTRIES)
@@ -226,15 +225,15 @@ class Artifact:
 
     @property
     def parts(self) -> int:
-        """How many files its points, shares or sealed rows have."""
+        """Number of files of its points, shares or sealed rows."""
         return max(1, sum(map(is_part, self.manifest.files)))
 
     def part(self, number: int, width: int) -> np.ndarray:
-        """One part of its points, shares or sealed rows, uint8, shape (k, width).
+        """Return one part of its points, shares or sealed rows, uint8, shape (k, width).
 
         Args:
-            number: Which.
-            width: Bytes of each.
+            number: Index of the part.
+            width: Bytes per entry.
         """
         raw = self._file(part_names(self.parts)[number])
         if len(raw) % width:
@@ -254,7 +253,7 @@ class Artifact:
 
     @property
     def size(self) -> int:
-        """Bytes of all its files, manifest and signature included."""
+        """Total bytes of its files, including manifest and signature."""
         return sum(len(raw) for raw in self.files.values())
 
     def _file(self, name: str) -> bytes:

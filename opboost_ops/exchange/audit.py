@@ -1,4 +1,4 @@
-"""The audit log: what a party sent, received, rejected and answered, each entry chained."""
+"""The audit log: a hash chain of what a party sent, received, rejected and answered."""
 
 import contextlib
 import hashlib
@@ -38,13 +38,13 @@ Action = Literal[
 
 _AUDIT = table("audit", {"number": int}, entry=str, hash=64)
 
-#: What the first entry is chained to.
+#: Predecessor of the first entry.
 GENESIS = "0" * 64
 
-#: How an entry begins as this software writes it, with sorted keys.
+#: Start of an entry as this software writes it, with sorted keys.
 _BEGIN = '{"action":"'
 
-#: So many entries are asked for by their numbers; of more the whole log is read.
+#: Up to this many entries are queried by number; for more, the whole log is read.
 _FEW = 500
 
 #: Number, text and hash of an entry.
@@ -52,14 +52,14 @@ LogRow = tuple[int, str, str]
 
 
 class Entry(Record):
-    """One thing that happened.
+    """An event.
 
     Attributes:
-        at: When, UTC, to the second.
-        action: What was done.
-        place: Where the artifact lies in the store, or the stage that did it.
-        party: Who signed it, or was to receive it.
-        artifact: Digest of the artifact; empty if a rejected one had none that could be believed.
+        at: Time, UTC, to the second.
+        action: The action.
+        place: Place of the artifact in the store, or the stage.
+        party: The signer or the receiver.
+        artifact: Digest of the artifact; empty if a rejected artifact had no credible digest.
         detail: A reason or a count, in public words; never a data value.
     """
 
@@ -73,12 +73,12 @@ class Entry(Record):
 
 _FIELDS = Entry.model_fields.keys()
 
-#: All of them.
+#: All actions.
 ACTIONS = frozenset(get_args(Action))
 
 
 class Audit(Records):
-    """A party's audit log, to which entries are only added."""
+    """A party's append-only audit log."""
 
     def add(
         self, action: Action, place: str, party: str, artifact: str = "", detail: str = ""
@@ -86,7 +86,7 @@ class Audit(Records):
         """Add an entry.
 
         Returns:
-            Its hash, which binds all entries before it.
+            Its hash, which covers all earlier entries.
         """
         entry = Entry(
             at=now(), action=action, place=place, party=party, artifact=artifact, detail=detail
@@ -101,25 +101,25 @@ class Audit(Records):
         return chained
 
     def entries(self) -> Iterator[tuple[int, Entry, str]]:
-        """Number, entry and hash of all entries, oldest first; the chain is not verified.
+        """Yield number, entry and hash of all entries, oldest first, without verifying the chain.
 
         Raises:
-            ArtifactError: An entry is none that this software wrote.
+            ArtifactError: An entry was not written by this software.
         """
         for number, text, hashed in self.rows():
             yield number, parse(number, text), hashed
 
     def rows(self) -> Sequence[LogRow]:
-        """Number, text and hash of all entries, oldest first, as they lie in the database."""
+        """Return the stored number, text and hash of all entries, oldest first."""
         query = sa.select(_AUDIT.c.number, _AUDIT.c.entry, _AUDIT.c.hash).order_by(_AUDIT.c.number)
         with self._database.reading() as connection:
             return plain_rows(connection, query)
 
     def numbered(self, numbers: Collection[int]) -> list[tuple[int, Entry]]:
-        """Some entries, oldest first; the chain is not verified.
+        """Return some entries, oldest first, without verifying the chain.
 
         Args:
-            numbers: Which.
+            numbers: Numbers of the entries.
         """
         if len(numbers) > _FEW:
             wanted = frozenset(numbers)
@@ -127,27 +127,27 @@ class Audit(Records):
         return self._where(_AUDIT.c.number.in_(numbers))
 
     def of(self, *actions: Action) -> list[Entry]:
-        """Entries of some actions, oldest first; the chain is not verified.
+        """Return the entries of some actions, oldest first, without verifying the chain.
 
         Args:
-            actions: Which; there are few entries of them.
+            actions: Actions that have few entries.
         """
 
         def read() -> list[Entry]:
-            # By how an entry begins, since its keys are sorted; all that begins otherwise is
-            # parsed.
+            # Filters by the start of the text, since keys are sorted; entries that start
+            # differently are parsed.
             which = [_begins(_BEGIN + action + '"') for action in actions]
             rows = self._where(sa.or_(~_begins(_BEGIN), *which))
             return [entry for _, entry in rows if entry.action in actions]
 
-        # All entries are looked at, and every stage asks whether the party has stopped.
+        # This scans all entries, and every stage checks whether the party has stopped.
         return list(self._database.unless_changed(f"audit of {' '.join(actions)}", read))
 
     def below(self, place: str) -> list[tuple[int, Entry]]:
-        """Numbers and entries of all below a place, oldest first; the chain is not verified.
+        """Return numbers and entries below a place, oldest first, without verifying the chain.
 
         Args:
-            place: Such as ``<federation>/<run>/``.
+            place: A prefix such as ``<federation>/<run>/``.
         """
         rows = self._where(_AUDIT.c.entry.contains(f'"place":"{place}', autoescape=True))
         return [(number, entry) for number, entry in rows if entry.place.startswith(place)]
@@ -158,23 +158,22 @@ class Audit(Records):
         return [(number, parse(number, text)) for number, text in rows]
 
     def head(self) -> tuple[int, str]:
-        """How many entries there are, and the hash of the last one; the chain is not verified."""
+        """Return the number of entries and the hash of the last one, without verifying."""
         with self._database.reading() as connection:
             return last_of(connection)
 
     def verify(self, head: str | None = None) -> tuple[int, str]:
-        """Recompute the chain.
+        """Verify the chain.
 
         Args:
-            head: A hash that was noted earlier and must be in the chain: without one, entries cut
-                off the end cannot be noticed.
+            head: A hash noted earlier, which must be in the chain: without one, truncation cannot
+                be detected.
 
         Returns:
-            How many entries there are, and the hash of the last one.
+            The number of entries and the hash of the last one.
 
         Raises:
-            ArtifactError: An entry was changed, removed, or put in between; or the noted hash is
-                not in the chain.
+            ArtifactError: An entry was changed, removed or inserted, or the noted hash is missing.
         """
         rows = self.rows()
         chain = verified(rows)
@@ -187,13 +186,13 @@ class Audit(Records):
 
 
 def verified(rows: Iterable[LogRow]) -> tuple[int, str]:
-    """How many entries a log has and the hash of the last one, once its chain is recomputed.
+    """Verify a log, and return its number of entries and the hash of the last one.
 
     Args:
-        rows: All of it, as `Audit.rows` gives them.
+        rows: The whole log, from `Audit.rows`.
 
     Raises:
-        ArtifactError: An entry was changed, removed, or put in between.
+        ArtifactError: An entry was changed, removed or inserted.
     """
     before, last = GENESIS, 0
     for number, text, hashed in rows:
@@ -205,10 +204,10 @@ def verified(rows: Iterable[LogRow]) -> tuple[int, str]:
 
 
 def last_of(connection: sa.Connection) -> tuple[int, str]:
-    """Number and hash of the last entry; the chain is not verified.
+    """Return number and hash of the last entry, without verifying the chain.
 
     Args:
-        connection: To the database.
+        connection: Connection to the database.
     """
     query = sa.select(_AUDIT.c.number, _AUDIT.c.hash).order_by(_AUDIT.c.number.desc()).limit(1)
     last = connection.execute(query).first()
@@ -216,20 +215,20 @@ def last_of(connection: sa.Connection) -> tuple[int, str]:
 
 
 def parse(number: int, text: str) -> Entry:
-    """An entry from its text.
+    """Parse an entry.
 
     Args:
-        number: Its number.
-        text: As it lies in the database.
+        number: Number of the entry.
+        text: Its text in the database.
 
     Raises:
-        ArtifactError: It is none that this software wrote.
+        ArtifactError: It was not written by this software.
     """
     with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
         fields = json.loads(text)
         plain = all(type(value) is str for value in fields.values())
         if plain and fields.keys() == _FIELDS and fields["action"] in ACTIONS:
-            # What validation would find, in a part of its time: logs are long.
+            # Equivalent to validation but much faster, because logs are long.
             return Entry.model_construct(**fields)
     with contextlib.suppress(ValidationError):
         return Entry.model_validate_json(text)

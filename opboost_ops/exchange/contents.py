@@ -1,7 +1,7 @@
-"""The content of an artifact: the files of its kind, each in its form; points and sealed rows.
+"""Checks of an artifact's content: its files, and the form of points and sealed rows.
 
-A point with two names, or one of few that a multiplication can reach, would tell something of the
-exponent or of a person; a list that is not sorted tells the order of a table.
+A point with two encodings, or one of small order, would disclose something about the exponent or
+about a person; an unsorted list would disclose the order of a table.
 """
 
 import hashlib
@@ -36,27 +36,27 @@ from opboost_ops.exchange.sealed.zero_shares import slots_for
 from opboost_ops.exchange.signing import signed_by
 from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
 
-#: The hash of a table has a number below this one.
+#: Exclusive bound of the number of a table's hash.
 _NUMBERS = 256
 
-#: Bytes of a sealed row at most.
+#: Maximum bytes of a sealed row.
 _WIDEST = 1 << 16
 
 _NONCE = re.compile(r"[0-9a-f]{64}")
 
-#: Opens a file: its bytes, the artifact's digest, its name.
+#: Decrypts a file, given its bytes, the artifact's digest and its name.
 Decrypt = Callable[[bytes, str, str], bytes]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How shares or sealed rows are laid out.
+    """Layout of shares or sealed rows.
 
     Attributes:
-        nonce: Of the artifact, 32 bytes.
-        width: Bytes of a row without its tag; of shares, of a slot.
-        keys: Of shares, how many people each part has.
-        numbers: Of shares, the number of each part's hash.
+        nonce: Nonce of the artifact, 32 bytes.
+        width: Bytes of a row without its tag; for shares, of a slot.
+        keys: For shares, the number of people in each part.
+        numbers: For shares, the number of each part's hash.
     """
 
     nonce: bytes
@@ -65,7 +65,7 @@ class Layout:
     numbers: tuple[int, ...] = ()
 
     def document(self) -> dict[str, object]:
-        """As the artifact's document has it."""
+        """Return the layout as stored in the artifact's document."""
         content: dict[str, object] = {"nonce": self.nonce.hex(), "width": self.width}
         if self.keys:
             content |= {"keys": list(self.keys), "numbers": list(self.numbers)}
@@ -73,13 +73,13 @@ class Layout:
 
 
 def layout_of(artifact: Artifact) -> Layout:
-    """How an artifact's shares or sealed rows are laid out.
+    """Return the layout of an artifact's shares or sealed rows.
 
     Args:
-        artifact: It.
+        artifact: The artifact.
 
     Raises:
-        Rejected: It does not say.
+        Rejected: Its document does not state a valid layout.
     """
     document, what = artifact.document, artifact.manifest.reference
     fields, counted = {"nonce", "width"}, 0
@@ -96,23 +96,23 @@ def layout_of(artifact: Artifact) -> Layout:
             valid = valid and len(counts) == counted
         if valid and max(numbers, default=0) < _NUMBERS:
             return Layout(bytes.fromhex(nonce), width, tuple(keys), tuple(numbers))
-    raise Rejected("malformed", f"{what}: it does not say how it was built.")
+    raise Rejected("malformed", f"{what}: its document does not state how it was built.")
 
 
 def require_points(
     artifact: Artifact, federation: Federation, what: str, scratch: Scratch | None = None
 ) -> None:
-    """Refuse entries of another length, form or order than their kind has.
+    """Reject entries whose length, form or order does not match their kind.
 
     Args:
-        artifact: What was opened.
-        federation: The plan's.
+        artifact: The decrypted artifact.
+        federation: The federation of the plan.
         what: Name of the place, for the error.
-        scratch: Where an answer's points wait, if they are more than it holds; in memory when
-            absent.
+        scratch: Spills an answer's points to disk if they exceed its memory limit; by default
+            they stay in memory.
 
     Raises:
-        Rejected: Saying what is wrong with it.
+        Rejected: An entry is invalid.
     """
     kind = KINDS[artifact.manifest.kind]
     if kind.content == "shares":
@@ -128,44 +128,44 @@ def require_points(
 
 
 def _canonical(artifact: Artifact, what: str) -> Iterator[tuple[int, np.ndarray]]:
-    """The parts of a list of points, each of which is one, and as many as it says."""
+    """Yield the parts of a list of points, after checking their form and number."""
     count = 0
     for number in range(artifact.parts):
         points = artifact.part(number, POINT)
         count += len(points)
         if count > artifact.manifest.rows + 1:
             break
-        if not all(are_points(points[some]) for some in slices(len(points))):
+        if not all(are_points(points[block]) for block in slices(len(points))):
             raise Rejected("malformed", f"{what}: an entry is not a point in its canonical form.")
         yield number, points
-        del points  # Before the next part is read.
+        del points  # Free it before reading the next part.
     if count != artifact.manifest.rows + 1:
         raise Rejected("wrong_row_count", f"{what}: its points are not as many as it states.")
 
 
 def _require_once(artifact: Artifact, what: str, scratch: Scratch | None) -> None:
-    """Refuse an answer, which is in the order of its query, with a point twice."""
+    """Reject an answer, which has the order of its query, if a point occurs twice."""
     count = artifact.manifest.rows + 1
     kind = record(1)
 
     def heads() -> Iterator[np.ndarray]:
         for _, points in _canonical(artifact, what):
-            for some in slices(len(points)):
-                records = np.zeros(some.stop - some.start, dtype=kind)
-                records["key"] = points[some, :TAG]
+            for block in slices(len(points)):
+                records = np.zeros(block.stop - block.start, dtype=kind)
+                records["key"] = points[block, :TAG]
                 yield records
             del points
 
     for batch in rising_records(scratch or Scratch(Path(), count), heads(), count):
         if not strictly_rising(batch["key"]):
-            raise Rejected("malformed", f"{what}: a point of it comes twice.")
+            raise Rejected("malformed", f"{what}: a point occurs twice.")
         release_memory()
 
 
 def _require_shares(artifact: Artifact, federation: Federation, what: str) -> None:
     layout = layout_of(artifact)
     if layout.width != TAG * (len(federation.feature_holders) - 1):
-        raise Rejected("malformed", f"{what}: its slots are of another width.")
+        raise Rejected("malformed", f"{what}: its slots have the wrong width.")
     if sum(layout.keys) != artifact.manifest.rows + 1:
         raise Rejected("wrong_row_count", f"{what}: its parts do not add up to its rows.")
     for number, people in enumerate(layout.keys):
@@ -174,7 +174,7 @@ def _require_shares(artifact: Artifact, federation: Federation, what: str) -> No
 
 
 def _require_sealed(artifact: Artifact, what: str) -> None:
-    """Refuse rows whose tags are out of order or come twice: then one would open twice."""
+    """Reject rows whose tags are unsorted or repeated: a person could then open two rows."""
     layout, count = layout_of(artifact), 0
     for number in range(artifact.parts):
         entries = artifact.part(number, ROW_TAG + layout.width)
@@ -182,21 +182,21 @@ def _require_sealed(artifact: Artifact, what: str) -> None:
         _require_rising(row_tags(entries), number, artifact, what)
         del entries
     if count != artifact.manifest.rows + 1:
-        raise Rejected("wrong_row_count", f"{what}: its rows are not as many as it says.")
+        raise Rejected("wrong_row_count", f"{what}: its rows are not as many as it states.")
 
 
 def _require_rising(entries: np.ndarray, number: int, artifact: Artifact, what: str) -> None:
-    """Refuse a part that is out of order, or holds what is another part's."""
+    """Reject a part that is unsorted or contains entries of another part."""
     inside = (part_of(entries, artifact.parts) == number).all()
     if not inside or not strictly_rising(entries):
         raise Rejected("malformed", f"{what}: its entries are not in rising order, or come twice.")
 
 
 def listed_sizes(manifest: Manifest) -> dict[str, int]:
-    """Names of an artifact's files as they lie in a store, and how large each must be there.
+    """Return the names of an artifact's files in a store, and their required sizes.
 
     Args:
-        manifest: The artifact's, verified.
+        manifest: The verified manifest.
     """
     if manifest.encrypted_to is None:
         return {name: file.size for name, file in manifest.files.items()}
@@ -212,22 +212,23 @@ def opened(
     is_repeat: bool = False,
     scratch: Scratch | None = None,
 ) -> Artifact:
-    """The artifact whose manifest was verified, decrypted.
+    """Decrypt an artifact whose manifest was verified.
 
-    A part is held against its digest each time it is read.
+    Parts are verified against their digests each time they are read.
 
     Args:
-        manifest: It.
-        files: All that lies at its place.
-        decrypt: Opens its files; None where they lie as they are.
+        manifest: The manifest.
+        files: All files at its place.
+        decrypt: Decrypts a file; None if the files are not encrypted.
         what: Name of the place, for the error.
-        federation: The plan's; None where it is not known.
-        is_repeat: Whether the asking party has accepted this very manifest before: then all parts
-            had their form, and are looked at when they are read alone.
-        scratch: Where points wait that are more than it holds; in memory when absent.
+        federation: The federation of the plan; None if unknown.
+        is_repeat: Whether the reader has accepted the same manifest before; then the parts' form
+            was checked, and they are verified only when read.
+        scratch: Spills points to disk if they exceed its memory limit; by default they stay in
+            memory.
 
     Raises:
-        Rejected: A file is missing, too many, changed, or of another form than its kind has.
+        Rejected: A file is missing, extra, changed, or has the wrong form for its kind.
     """
     end = SUFFIX if decrypt else ""
     listed = {MANIFEST, SIGNATURE, *(name + end for name in manifest.files)}
@@ -262,13 +263,13 @@ def opened(
 
 
 def _files_of(manifest: Manifest) -> frozenset[str]:
-    """The files that an artifact of its kind has; how many parts follows from its rows."""
+    """Return the file names of an artifact; the number of parts depends on its rows."""
     content = KINDS[manifest.kind].content
     if content == "document":
         return frozenset({DOCUMENT})
     if content == "vector":
         return frozenset({VECTOR})
-    # The canary is one more.
+    # The canary is an additional entry.
     parts = frozenset(part_names(part_count(manifest.rows + 1)))
     return parts if content == "points" else parts | {DOCUMENT}
 
@@ -280,17 +281,17 @@ def _require_document(artifact: Artifact, what: str) -> None:
 
 
 def declared_keys(federation: Federation, manifest: Manifest, what: str) -> tuple[str, ...]:
-    """The signing keys of the one party that may publish an artifact, as the federation names them.
+    """Return the declared signing keys of the party that may publish an artifact.
 
-    Those that it has replaced are among them, newest first, whatever their dates; no revoked one.
+    The keys include replaced ones, newest first and regardless of their dates, but no revoked ones.
 
     Args:
-        federation: Whose artifact it is.
-        manifest: The artifact's.
+        federation: The artifact's federation.
+        manifest: Its manifest.
         what: Name of its place, for the error.
 
     Raises:
-        Rejected: Its federation, its parties or its encryption are not the declared ones.
+        Rejected: Its federation, parties or encryption differ from the declared ones.
     """
     if manifest.federation != federation.name:
         raise Rejected("wrong_federation", f"{what}: it is of another federation.")
@@ -311,7 +312,7 @@ def declared_keys(federation: Federation, manifest: Manifest, what: str) -> tupl
 
 
 def read_manifest(files: Mapping[str, bytes], what: str) -> Manifest:
-    """The manifest of an artifact, whose signature is there but not verified yet.
+    """Return an artifact's manifest without verifying its signature.
 
     Args:
         files: All files of the artifact.
@@ -327,19 +328,19 @@ def read_manifest(files: Mapping[str, bytes], what: str) -> Manifest:
 
 
 def verify(manifest: Manifest, files: Mapping[str, bytes], keys: Sequence[str], what: str) -> str:
-    """Check signature, form, and the files' digests; of encrypted files their names and sizes.
+    """Verify signature, form and file digests; of encrypted files only names and sizes.
 
     Args:
-        manifest: As `read_manifest` gave it.
+        manifest: The manifest from `read_manifest`.
         files: All files of the artifact.
-        keys: The signer's public keys, base64: one of them must have signed.
+        keys: The signer's public keys, base64; one of them must have signed.
         what: Name of its place, for the error.
 
     Returns:
-        The key that did.
+        The key that signed.
 
     Raises:
-        Rejected: One of them is wrong.
+        Rejected: A check failed.
     """
     signer = next((k for k in keys if signed_by(k, files[MANIFEST], files[SIGNATURE])), None)
     if signer is None:

@@ -1,15 +1,15 @@
 """Encryption of an artifact's files to their receiver: X25519, HKDF-SHA256, AES-256-GCM.
 
-The ephemeral key and the nonce of a file follow from the publisher's secret, the receiver's key,
-the artifact's digest and the file's name: a retry makes the same bytes, and no two contents ever
-share a nonce, because the digest covers the content. So anyone who holds a party's secret can open
-what that party published, as its noise can be undone by the secret too.
+The ephemeral key and the nonce of a file are derived from the publisher's secret, the receiver's
+key, the artifact's digest and the file's name. So a retry produces the same bytes, and two contents
+never share a nonce, because the digest covers the content. Anyone who holds a party's secret can
+therefore decrypt what that party published.
 
-Manifest and signature stay readable for all who see the store: counts, column names, loss curves.
-The digests in it are of salted contents (`exchange.files`), by which no guess of a file can be
-tested.
+Manifest and signature are not encrypted: everyone who can read the store sees counts, column names
+and loss curves. The manifest's digests are of salted contents (`exchange.files`), so guesses about
+a file's content cannot be verified.
 
-A party's private keys lie where ``site.yaml`` names them, each beside those that it has replaced.
+A party's private keys are located where ``site.yaml`` names them, next to those they replaced.
 """
 
 import base64
@@ -34,13 +34,13 @@ from opboost_ops.tables.spill.files import private_folder
 _KEY, _NONCE = 32, 12
 _HEAD = _KEY + _NONCE
 
-#: What encryption adds to a file: an X25519 key, a nonce, and an authentication tag.
+#: Bytes that encryption adds to a file: an X25519 key, a nonce, and an authentication tag.
 OVERHEAD = _HEAD + 16
 
-#: Most bytes that the cipher takes at once.
+#: Maximum bytes that the cipher accepts in one call.
 _MOST = 2**31 - 1
 
-#: What an encrypted file's name ends with.
+#: Suffix of an encrypted file's name.
 SUFFIX = ".enc"
 
 Key = TypeVar("Key")
@@ -57,14 +57,14 @@ def new_encryption_key(seed: bytes | None = None) -> tuple[str, str]:
     """
     key = X25519PrivateKey.generate()
     if seed is not None:
-        # Not the seed itself: the signing key is made of that.
+        # The seed itself is the signing key, so the encryption key is derived from it.
         key = X25519PrivateKey.from_private_bytes(_derive(seed, b"opboost:encryption-key", _KEY))
     private, public = key.private_bytes_raw(), key.public_key().public_bytes_raw()
     return base64.b64encode(private).decode(), base64.b64encode(public).decode()
 
 
 def key_name(public: str) -> str:
-    """The short name of a public key, 16 hex digits.
+    """Return the short name of a public key, 16 hex digits.
 
     Args:
         public: The key, base64.
@@ -73,14 +73,14 @@ def key_name(public: str) -> str:
 
 
 class Envelope:
-    """How one party encrypts to one receiver.
+    """Encrypts from one party to one receiver.
 
     Args:
         secret: The publishing party's 32 secret bytes.
         receiver: The receiver's public key, base64.
 
     Raises:
-        ConfigError: That is no X25519 key.
+        ConfigError: The receiver's key is not an X25519 key.
     """
 
     def __init__(self, secret: bytes, receiver: str) -> None:
@@ -90,38 +90,38 @@ class Envelope:
         self.name = key_name(receiver)
         try:
             X25519PrivateKey.from_private_bytes(secret).exchange(self._receiver)
-        except ValueError:  # A point of small order would make every key the same.
+        except ValueError:  # With a point of small order, every shared key would be equal.
             pass
         else:
             return
         raise ConfigError(
             f"The encryption key {self.name} of the federation file is not an X25519 public key.",
-            "Put the receiver's there, as `opboost keys init` printed it.",
+            "Replace it by the receiver's key that `opboost keys init` printed.",
         )
 
     def salt(self, place: str, name: str) -> bytes:
-        """A salt that hides a file's content behind its digest; 32 bytes, the same at a retry.
+        """Return a salt that hides a file's content behind its digest; 32 bytes, same in a retry.
 
         Args:
-            place: The artifact's, with federation and run in it.
-            name: The file's.
+            place: The artifact's place, including federation and run.
+            name: Name of the file.
         """
         return _derive(self._secret, b"opboost:salt:" + self._raw + _bound(place, name), 32)
 
     def encrypt(self, content: bytes, digest: str, name: str) -> bytes:
-        """A file's bytes as they go into the store.
+        """Encrypt a file for the store.
 
         Args:
             content: The file.
-            digest: The artifact's.
+            digest: The artifact's digest.
             name: The file's name in the manifest.
 
         Raises:
-            ArtifactError: It is larger than one file can be.
+            ArtifactError: The file is too large for one encryption.
         """
         if len(content) > _MOST:
             raise ArtifactError(
-                f"{name} is larger than 2 GiB, which one encrypted file cannot be.",
+                f"{name} is larger than 2 GiB, the limit of one encrypted file.",
                 "Split the people among several federations: docs/scaling.md.",
             )
         ephemeral, nonce = self._draw(digest, name)
@@ -130,15 +130,15 @@ class Envelope:
         return head + AESGCM(key).encrypt(nonce, content, _bound(digest, name))
 
     def decrypt(self, raw: bytes, digest: str, name: str) -> bytes:
-        """A file that this party itself published.
+        """Decrypt a file that this party published.
 
         Args:
-            raw: As it lies in the store.
-            digest: The artifact's.
+            raw: The stored bytes.
+            digest: The artifact's digest.
             name: The file's name in the manifest.
 
         Raises:
-            Rejected: It is anything else.
+            Rejected: It is not the file that this party encrypted.
         """
         ephemeral, _ = self._draw(digest, name)
         return _decrypt(self._key(ephemeral, digest, name), raw, digest, name)
@@ -154,7 +154,7 @@ class Envelope:
 
 
 class PrivateKey:
-    """A receiver's private key, kept inside its process."""
+    """A receiver's private key, which never leaves its process."""
 
     def __init__(self, key: X25519PrivateKey) -> None:
         self._key = key
@@ -165,10 +165,10 @@ class PrivateKey:
         """Read a key written by ``opboost keys init``.
 
         Raises:
-            ConfigError: The file is missing, readable by others, or no X25519 key.
+            ConfigError: The file is missing, readable by other users, or not an X25519 key.
         """
         remedy = (
-            "Make one with `opboost keys renew SITE encryption`, and put its public key into the "
+            "Create one with `opboost keys renew SITE encryption`, and put its public key into the "
             "federation file."
         )
         parse = X25519PrivateKey.from_private_bytes
@@ -180,34 +180,34 @@ class PrivateKey:
         return base64.b64encode(self._raw).decode()
 
     def shared(self, other: str) -> bytes:
-        """The secret that this key and another party's share, 32 bytes; for deriving keys alone.
+        """Return the secret shared with another party's key, 32 bytes; only for deriving keys.
 
         Args:
             other: The other party's public key, base64.
 
         Raises:
-            ConfigError: That is no X25519 key.
+            ConfigError: The other key is not an X25519 key.
         """
         try:
             return self._key.exchange(X25519PublicKey.from_public_bytes(base64.b64decode(other)))
-        except ValueError:  # A point of small order would make every secret the same.
+        except ValueError:  # With a point of small order, every shared secret would be equal.
             pass
         raise ConfigError(
             f"The encryption key {key_name(other)} of the federation file is not an X25519 public "
             "key.",
-            "Put its party's there, as `opboost keys init` printed it.",
+            "Replace it by its party's key that `opboost keys init` printed.",
         )
 
     def decrypt(self, raw: bytes, digest: str, name: str) -> bytes:
-        """A file that was encrypted to this key.
+        """Decrypt a file that was encrypted to this key.
 
         Args:
-            raw: As it lies in the store.
-            digest: The artifact's.
+            raw: The stored bytes.
+            digest: The artifact's digest.
             name: The file's name in the manifest.
 
         Raises:
-            Rejected: It is anything else.
+            Rejected: It was not encrypted to this key, or was changed.
         """
         public = raw[:_KEY]
         try:
@@ -220,14 +220,14 @@ class PrivateKey:
 
 
 def private_key(path: Path, declared: str | None) -> PrivateKey | None:
-    """The private key of a party; None if it has declared no encryption key.
+    """Return a party's private key; None if it has declared no encryption key.
 
     Args:
-        path: Its file; those that it has replaced may lie beside it.
+        path: File of the key; replaced keys may be next to it.
         declared: The public key in the federation file, base64.
 
     Raises:
-        ConfigError: The file does not hold the declared key's other half.
+        ConfigError: No key at the path belongs to the declared public key.
     """
     if declared is None:
         return None
@@ -238,7 +238,7 @@ def private_key(path: Path, declared: str | None) -> PrivateKey | None:
         newest = newest or key.public
     raise ConfigError(
         f"The encryption key {path.name} is not the one in the federation file.",
-        f"Put its public key there, which is {newest}, or the right file into site.yaml.",
+        f"Declare its public key there, {newest}, or name the right file in site.yaml.",
     )
 
 
@@ -251,7 +251,7 @@ def _decrypt(key: bytes, raw: bytes, digest: str, name: str) -> bytes:
 
 
 def _changed_file(name: str) -> Rejected:
-    return Rejected("bad_digest", f"{name}{SUFFIX} does not open with the key it is meant for.")
+    return Rejected("bad_digest", f"{name}{SUFFIX} cannot be decrypted with its receiver's key.")
 
 
 def _file_key(shared: bytes, ephemeral: bytes, receiver: bytes, digest: str, name: str) -> bytes:
@@ -271,13 +271,13 @@ def read_key(path: Path, what: str, parse: Callable[[bytes], Key], remedy: str) 
     """Read a private key.
 
     Args:
-        path: Its file, or where else it is kept; see `config.key_sources`.
-        what: What kind of key it is, for the error: "an Ed25519 signing key".
-        parse: Makes a key of its raw bytes; raises ValueError if they are none.
-        remedy: How to make one.
+        path: File of the key, or another source; see `config.key_sources`.
+        what: Kind of the key, for the error: "an Ed25519 signing key".
+        parse: Makes a key from raw bytes; raises ValueError if they are invalid.
+        remedy: How to create one.
 
     Raises:
-        ConfigError: The file is missing, readable by others, or no such key.
+        ConfigError: The file is missing, readable by other users, or not such a key.
     """
     if not is_file_entry(path):
         text = text_of(path, what.split(maxsplit=2)[2])
@@ -287,8 +287,8 @@ def read_key(path: Path, what: str, parse: Callable[[bytes], Key], remedy: str) 
     try:
         if path.stat().st_mode & 0o077:
             raise ConfigError(
-                f"The {what.split(maxsplit=2)[2]} {path.name} can be read by others.",
-                "Make it readable by its owner alone (chmod 600).",
+                f"Other users can read the {what.split(maxsplit=2)[2]} {path.name}.",
+                "Restrict it to its owner: chmod 600.",
             )
         return parse(base64.b64decode(path.read_text().strip(), validate=True))
     except OSError:
@@ -299,33 +299,33 @@ def read_key(path: Path, what: str, parse: Callable[[bytes], Key], remedy: str) 
 
 
 def all_keys(path: Path, read: Callable[[Path], Key]) -> Iterator[Key]:
-    """A key, then those that it has replaced: the party may need them for runs under way.
+    """Yield a key, then those that it has replaced, which current runs may still need.
 
-    They lie beside it as ``NAME.until-...``, which `opboost keys renew` makes; of a key that lies
-    in no file, one may be kept under the same name with ``_FORMER`` behind it.
+    Replaced keys are next to it as ``NAME.until-...``, which `opboost keys renew` creates. For a
+    key that is not a file, one may be stored under the same name with the suffix ``_FORMER``.
 
     Args:
-        path: The key's place, as ``site.yaml`` names it.
-        read: Reads one.
+        path: Location of the key, as named in ``site.yaml``.
+        read: Reads a key.
 
     Raises:
-        ConfigError: One of them cannot be read, as soon as it is asked for.
+        ConfigError: A key cannot be read; raised when the iteration reaches it.
     """
     yield read(path)
     if is_file_entry(path):
         for former in sorted(path.parent.glob(f"{path.name}.until-*")):
             yield read(former)
         return
-    beside = Path(f"{path}_FORMER")
+    former_path = Path(f"{path}_FORMER")
     try:
-        text_of(beside, "former key")
+        text_of(former_path, "former key")
     except ConfigError:
         return
-    yield read(beside)
+    yield read(former_path)
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner reads, and that is never overwritten."""
+    """Write a new file that only its owner can read."""
     private_folder(path.parent)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(handle, "wb") as file:

@@ -1,20 +1,19 @@
-"""The files of an artifact: integer columns in small types, salted contents, parts of a long one.
+"""The files of an artifact: on-demand contents, salted contents, and the parts of long lists.
 
 >>> files = Files({"manifest.json": b"{}"}, {"entries-0000.bin": lambda: b"part"})
 >>> sorted(files), files["entries-0000.bin"]
 (['entries-0000.bin', 'manifest.json'], b'part')
 
-A manifest is public, and lists the sha256 and the size of every file. With one row, `routes` or
-`values` has a handful of possible contents: anyone who reads the store, or a digest in Airflow,
-could find the right one by trying them, although the file itself is encrypted. So an encrypted file
-is
+A manifest is public and lists the SHA-256 and the size of every file. With one row, `routes` or
+`values` has only a few possible contents, so anyone who reads the store, or a digest in Airflow,
+could find the content by trial, even though the file itself is encrypted. So an encrypted file is
 
     salt (32 bytes) | length of the content (8 bytes, little endian) | content | zeros
 
-and digest, size and encryption are of all that. The salt follows from the publisher's secret and
-the file's place, so that a retry makes the same bytes. Zeros fill it up to a multiple of `STEP`
-bytes, and below `FEW` rows up to a size that depends on public row and column counts alone. Without
-encryption there is no salt: anyone who sees the store reads the file itself.
+and digest, size and encryption apply to this whole. The salt is derived from the publisher's secret
+and the file's place, so a retry produces the same bytes. Zeros pad it to a multiple of `STEP`
+bytes; below `FEW` rows, they pad it to a size that depends only on public row and column counts.
+Without encryption there is no salt: everyone who can read the store can read the file.
 """
 
 import re
@@ -27,25 +26,25 @@ import pyarrow as pa
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.tables.spill.arrays import BLOCK, Scratch, release_memory, slices
 
-#: The one file of a list of points, tags or bits that is no longer than a part.
+#: The file of a list of points, tags or bits that fits into one part.
 ENTRIES = "entries.bin"
 
 _PART = re.compile(r"^(entries-[0-9]{4}\.bin|table-[0-9]{4}\.parquet)(\.enc)?$")
 
-#: Most parts of an artifact.
+#: Maximum number of parts of an artifact.
 MOST_PARTS = 1 << 12
 
 SALT_BYTES = 32
 
 _HEAD = SALT_BYTES + 8
 
-#: Below so many rows, all contents have one size.
+#: Below this many rows, all contents are padded to one size.
 FEW = 1000
 
-#: More than Parquet or JSON takes for a cell or a split of the protocol.
+#: Upper bound of the bytes of a cell or split in Parquet or JSON.
 _CELL = 32
 
-#: More than Parquet takes for what it says of a column, whose name may have 128 characters.
+#: Upper bound of the bytes of Parquet's metadata for a column, with a name of 128 characters.
 _COLUMN = 2048
 
 #: Sizes of encrypted files are multiples of this.
@@ -53,12 +52,12 @@ STEP = 4096
 
 
 class Files(Mapping[str, bytes]):
-    """Files by name, of which some are not kept in memory.
+    """Files by name, of which some are made on demand.
 
     Args:
-        ready: Those that are.
-        later: What gives each of the others, as often as it is asked.
-        sizes: Bytes of those, where they are known.
+        ready: Files in memory.
+        later: Functions that return the other files; they may be called several times.
+        sizes: Bytes of the other files, if known.
     """
 
     def __init__(
@@ -72,37 +71,37 @@ class Files(Mapping[str, bytes]):
         self._sizes = sizes or {}
 
     def __getitem__(self, name: str) -> bytes:
-        """A file's content."""
+        """Return a file's content."""
         return self._later[name]() if name in self._later else self._ready[name]
 
     def __contains__(self, name: object) -> bool:
-        """True if there is such a file; none is made to tell."""
+        """Return whether a file exists, without making it."""
         return name in self._later or name in self._ready
 
     def __iter__(self) -> Iterator[str]:
-        """All names."""
+        """Yield all names."""
         yield from self._ready
         yield from self._later
 
     def __len__(self) -> int:
-        """How many files there are."""
+        """Return the number of files."""
         return len(self._ready) + len(self._later)
 
     def size(self, name: str) -> int:
-        """Bytes of a file; one whose size is known is not made for that.
+        """Return the bytes of a file, without making it if its size is known.
 
         Args:
-            name: Its name.
+            name: Name of the file.
         """
         size = self._sizes.get(name)
         return len(self[name]) if size is None else size
 
 
 def sizes_of(files: Mapping[str, bytes]) -> dict[str, int]:
-    """Bytes of each file.
+    """Return the bytes of each file.
 
     Args:
-        files: By name.
+        files: Files by name.
     """
     if isinstance(files, Files):
         return {name: files.size(name) for name in files}
@@ -110,31 +109,31 @@ def sizes_of(files: Mapping[str, bytes]) -> dict[str, int]:
 
 
 def part_names(count: int) -> list[str]:
-    """Names of the files of a list, in its order.
+    """Return the file names of a list, in order.
 
     Args:
-        count: How many parts it has.
+        count: Number of parts.
     """
     return [ENTRIES] if count == 1 else [f"entries-{i:04}.bin" for i in range(count)]
 
 
 def is_part(name: str) -> bool:
-    """True if a file is one of several parts, encrypted or not.
+    """Return whether a file is one of several parts, encrypted or not.
 
     Args:
-        name: Its name.
+        name: Name of the file.
     """
     return _PART.match(name) is not None
 
 
 def salted(content: bytes, salt: bytes, rows: int, columns: int) -> bytes:
-    """A file as it is before encryption.
+    """Return a file with salt and padding, as it is encrypted.
 
     Args:
         content: The file.
-        salt: 32 bytes that nobody but publisher and receiver know.
-        rows: Of its table; entries of its document. Public.
-        columns: Of its table. Public.
+        salt: 32 bytes that only publisher and receiver know.
+        rows: Number of rows of its table, or entries of its document. Public.
+        columns: Number of columns of its table. Public.
     """
     size = _HEAD + len(content)
     if rows < FEW:
@@ -145,27 +144,27 @@ def salted(content: bytes, salt: bytes, rows: int, columns: int) -> bytes:
 
 
 def unsalted(raw: bytes, what: str) -> bytes:
-    """The content of such a file.
+    """Return the content of a salted file.
 
     Args:
-        raw: As it was decrypted.
+        raw: The decrypted file.
         what: Name of its place and of the file, for the error.
 
     Raises:
-        Rejected: It is none.
+        Rejected: It is not a valid salted file.
     """
     length = int.from_bytes(raw[SALT_BYTES:_HEAD], "little")
     if len(raw) < _HEAD or length > len(raw) - _HEAD or raw[_HEAD + length :].strip(b"\0"):
-        raise Rejected("malformed", f"{what} is not salted and padded as it must be.")
+        raise Rejected("malformed", f"{what} is not salted and padded correctly.")
     return raw[_HEAD : _HEAD + length]
 
 
 def smallest_integers(values: np.ndarray, scratch: Scratch | None = None) -> pa.Array:
-    """Non-negative integers in the smallest unsigned type that holds them.
+    """Convert non-negative integers to the smallest unsigned type that holds them.
 
     Args:
         values: Integers, shape (n,).
-        scratch: Where those are that are more than it holds.
+        scratch: Spills arrays to disk if they exceed its memory limit.
     """
     large = scratch is not None and not scratch.holds(len(values))
     highest = lowest = 0
@@ -185,15 +184,15 @@ def smallest_integers(values: np.ndarray, scratch: Scratch | None = None) -> pa.
 
 
 def integers(table: pa.Table, column: str) -> np.ndarray:
-    """A column of integers, int64, shape (n,)."""
+    """Return a column of integers, int64, shape (n,)."""
     return whole_numbers(table.column(column))
 
 
 def whole_numbers(column: pa.ChunkedArray) -> np.ndarray:
-    """Integers as they are in a table, int64, shape (n,)."""
+    """Return a column of integers, int64, shape (n,)."""
     return np.ascontiguousarray(pl.from_arrow(column).to_numpy(), dtype=np.int64)
 
 
 def narrow_integers(table: pa.Table, column: str) -> np.ndarray:
-    """A column of integers in the type that it is kept in, shape (n,): for tables of many rows."""
+    """Return a column of integers in its stored type, shape (n,), for tables of many rows."""
     return np.asarray(table.column(column).to_numpy())

@@ -1,7 +1,7 @@
-"""The kinds of artifact: who signs and reads each, in which runs, what it contains and discloses.
+"""The kinds of artifact: who signs and reads each, its runs, its content and its disclosures.
 
-Manifests, the order of acceptance and the forms of files follow from this table. Light, because
-DAG files are made from it at every parse.
+Manifests, the order of acceptance and the forms of files are derived from this table. The module
+imports quickly, because DAG files use it at every parse.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from typing import Literal, cast
 
 from opboost_ops.config.federation import Federation, Purpose
 
-#: Runs by what they are for, and by what passes between the parties.
+#: Types of runs, by purpose and by what the parties exchange.
 RunType = Literal[
     "train", "train_routed", "train_horizontal",
     "score_local", "score_desensitised", "score_routed", "score_horizontal",
@@ -18,20 +18,20 @@ RunType = Literal[
 
 TRAIN: tuple[RunType, ...] = ("train", "train_routed")
 ROUTED: tuple[RunType, ...] = ("train_routed", "score_routed")
-#: Feature holders release randomised values.
+#: Runs in which feature holders release randomised values.
 RELEASED: tuple[RunType, ...] = (*TRAIN, "score_desensitised")
-#: The label holder queries people.
+#: Runs in which the label holder queries people.
 QUERIED: tuple[RunType, ...] = (*RELEASED, "score_routed")
 HORIZONTAL: tuple[RunType, ...] = ("train_horizontal", "score_horizontal")
 EVERY: tuple[RunType, ...] = (*QUERIED, "score_local", *HORIZONTAL)
 
 
 def run_type(federation: Federation, purpose: Purpose) -> RunType:
-    """The type of a federation's runs.
+    """Return the type of a federation's runs.
 
     Args:
-        federation: As declared.
-        purpose: What the run is for.
+        federation: The declared federation.
+        purpose: Purpose of the run.
     """
     if federation.learning == "horizontal":
         return cast(RunType, f"{purpose}_horizontal")
@@ -60,19 +60,20 @@ class ArtifactKind:
     """A kind of artifact.
 
     Attributes:
-        name: Its name.
-        runs: The runs that have it.
-        signer: Who alone may sign it; ``party``: the one that it is about.
-        reader: Whom it is addressed to.
+        name: Name of the kind.
+        runs: Types of runs that have it.
+        signer: The only party that may sign it; ``party`` is the one that it is about.
+        reader: The party that it is addressed to.
         content: Its files.
-        answers: The kinds that it may answer; in a run, it answers the first one that the run has.
+        answers: Kinds that it may answer; in a run, it answers the first of them that the run has.
         columns: Its columns: all that the party releases, with their losses; some of these; or
-            those of what it answers.
-        rows: Its row count: of the party's table, at most that, or of what it answers.
-        with_several: Only runs with several feature holders have it.
+            those of the artifact that it answers.
+        rows: Its row count: that of the party's table, at most that, or that of the artifact that
+            it answers.
+        with_several: Whether only runs with several feature holders have it.
         total: The sum of bytes that it counts towards; see `artifact_sizes`.
-        words: Its name where people read it.
-        discloses: What it tells its reader exactly; an entry of its sender's ledger.
+        words: Its display name.
+        discloses: What it discloses exactly to its reader; an entry of its sender's ledger.
     """
 
     name: str
@@ -179,7 +180,7 @@ _KINDS = (
         discloses="for every row that the label holder can open, on which side of these thresholds "
         "its value lies, exactly: the domain value up to the thresholds",
     ),
-    # Messages of rounds, of which a run has many; secrets in those for all are encrypted.
+    # Messages of rounds, which a run has many of; secrets in those for all parties are encrypted.
     ArtifactKind("round_key", ("train_horizontal",), "party", "all", "document"),
     ArtifactKind("masked", ("train_horizontal",), "party", "label_holder", "vector"),
     ArtifactKind("decision", ("train_horizontal",), "label_holder", "all", "document"),
@@ -190,11 +191,11 @@ KINDS = {kind.name: kind for kind in _KINDS}
 
 
 def kinds_of(federation: Federation, purpose: Purpose) -> tuple[ArtifactKind, ...]:
-    """The kinds that a run has, in the order of the protocol.
+    """Return the kinds of a run, in protocol order.
 
     Args:
-        federation: The plan's.
-        purpose: What the run is for.
+        federation: The federation of the plan.
+        purpose: Purpose of the run.
     """
     run, several = run_type(federation, purpose), federation.has_shares
     return tuple(k for k in KINDS.values() if run in k.runs and (several or not k.with_several))

@@ -1,4 +1,4 @@
-"""The manifest: a run's id, and what an exchange artifact says of itself and its signer signs."""
+"""The manifest of an exchange artifact, which its signer signs, and the IDs of runs."""
 
 import hashlib
 import json
@@ -18,62 +18,62 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.privacy.ledger.checkpoints import Checkpoint
 from opboost_ops.privacy.loss import LossCurve
 
-#: How Airflow's ids begin of runs that were opened in another Airflow; the run's own id follows.
+#: Prefix of Airflow's IDs of runs that another Airflow opened; the run's ID follows.
 JOINED = "joined__"
 
 
 def run_id(dag_id: str, airflow_run_id: str) -> str:
-    """The run's id: path-safe, and the same after clear and retry.
+    """Return the run's ID: safe in paths, and stable across clear and retry.
 
     Args:
-        dag_id: The DAG's id.
-        airflow_run_id: Airflow's id of the run.
+        dag_id: ID of the DAG.
+        airflow_run_id: Airflow's ID of the run.
     """
     return joined_run(airflow_run_id) or own_run_id(dag_id, airflow_run_id)
 
 
 def own_run_id(dag_id: str, airflow_run_id: str) -> str:
-    """The id of a run that this Airflow began, whatever run its Airflow id names.
+    """Return the ID of a run that this Airflow began, whatever run its Airflow ID names.
 
     Args:
-        dag_id: The DAG's id.
-        airflow_run_id: Airflow's id of the run.
+        dag_id: ID of the DAG.
+        airflow_run_id: Airflow's ID of the run.
     """
-    # No id has an end of line: no two pairs give the same text.
+    # IDs contain no line breaks, so different pairs give different texts.
     return hashlib.sha256(f"{dag_id}\n{airflow_run_id}".encode()).hexdigest()[:16]
 
 
 def joined_run(airflow_run_id: str) -> str | None:
-    """The run that Airflow's id names, if it was opened in another Airflow.
+    """Return the run that Airflow's ID names, if another Airflow opened it.
 
     Args:
-        airflow_run_id: Airflow's id of the run.
+        airflow_run_id: Airflow's ID of the run.
     """
     run = airflow_run_id.removeprefix(JOINED)
     return run if airflow_run_id.startswith(JOINED) and is_run_id(run) else None
 
 
-#: The first two numbers of a release.
+#: Major and minor version of a release.
 _RELEASE = re.compile(r"^(\d{1,6})\.(\d{1,6})(?!\d)")
 
 
 def too_far_apart(mine: str, theirs: str) -> int:
-    """Compare two releases that speak one protocol.
+    """Compare two releases that use the same protocol version.
 
     Args:
-        mine: This software's version.
-        theirs: The other's, as its manifest says.
+        mine: Version of this software.
+        theirs: Version in the other's manifest.
 
     Returns:
-        0 if they work together, or nothing can be said of them; -1 if this software is too old for
-        the other one, 1 if the other one is too old for this.
+        0 if they are compatible or cannot be compared; -1 if this software is too old for the
+        other, 1 if the other is too old for this one.
     """
-    here, there = _minor(mine), _minor(theirs)
-    if here is None or there is None:
+    own, other = _minor(mine), _minor(theirs)
+    if own is None or other is None:
         return 0
-    if here[0] == there[0] and abs(here[1] - there[1]) <= 1:
+    if own[0] == other[0] and abs(own[1] - other[1]) <= 1:
         return 0
-    return -1 if here < there else 1
+    return -1 if own < other else 1
 
 
 def _minor(version: str) -> tuple[int, int] | None:
@@ -87,7 +87,7 @@ else:
     #: Kinds of artifact, in protocol order.
     Kind = Literal[*KINDS]
 
-#: Kinds of horizontal learning, of which a run has many: each lies in its round's own place.
+#: Kinds of horizontal learning, which a run has many of: each has a place per round.
 ROUND_KINDS = tuple(kind.name for kind in KINDS.values() if kind.runs == ("train_horizontal",))
 
 _RUN_ID = r"^[0-9a-f]{16}$"
@@ -106,10 +106,10 @@ MANIFEST = "manifest.json"
 
 SIGNATURE = "manifest.sig"
 
-#: Version of the format.
+#: Version of the manifest format.
 VERSION: Literal[1] = 1
 
-#: Up to so many bytes a manifest is read once more if it is refused, to say why.
+#: A rejected manifest of up to this many bytes is parsed again to explain the rejection.
 _SMALL = 1 << 20
 
 
@@ -121,32 +121,30 @@ class File(Record):
 
 
 class Manifest(Record):
-    """The signed description of an artifact, without time: a retry makes the same bytes.
+    """The signed description of an artifact; it has no timestamp, so a retry makes the same bytes.
 
     Attributes:
-        version: Of this format.
-        protocol: What the signer speaks with other parties; see `PROTOCOL`.
-        federation: Which federation.
-        run: Which run of it.
-        kind: Which arrow of the protocol.
-        party: Who signs.
-        about: The party whose rows or features it is about; the publisher itself, or the one
+        version: Version of this format.
+        protocol: Protocol version of the signer; see `PROTOCOL`.
+        federation: Name of the federation.
+        run: ID of the run.
+        kind: Kind of the artifact.
+        party: The signer.
+        about: The party whose rows or features it concerns: the publisher itself, or the party
             that the label holder addresses.
-        round: Its round, for the kinds of horizontal learning; not among the bytes of others.
-        answers: Digest of the artifact that this one answers.
-        columns: Features inside, in order.
+        round: Its round, for the kinds of horizontal learning; omitted from the bytes of others.
+        answers: Digest of the artifact that it answers.
+        columns: Its features, in order.
         rows: Rows of its table; entries for a plan or a split request.
-        losses: Loss curve of each feature released here.
-        releases: Id of the signer's release that each feature's responses belong to.
-        files: The artifact's other files, as they are before any encryption: salted if they lie
-            there encrypted.
-        encrypted_to: Name of the receiver's key under which they lie in the store; None if they
-            lie there as they are.
-        experiment: Made with predictable, seeded noise, or with edges read off a private table:
-            without any guarantee.
-        software: Version of this software that made it.
-        head: The signer's checkpoint towards its receiver; see `privacy.ledger.checkpoints`.
-        seen: By party, the latest checkpoint that the signer had received from it.
+        losses: Loss curve of each feature released in it.
+        releases: ID of the signer's release that each feature's responses belong to.
+        files: The artifact's other files before encryption; salted if they are encrypted.
+        encrypted_to: Name of the receiver's key; None if the files are not encrypted.
+        experiment: True if made with reproducible, seeded noise, or with edges read from a private
+            table: without any guarantee.
+        software: Version of the software that made it.
+        head: The signer's checkpoint for its receiver; see `privacy.ledger.checkpoints`.
+        seen: The latest checkpoint that the signer had received from each party.
     """
 
     version: Literal[1] = VERSION
@@ -170,7 +168,7 @@ class Manifest(Record):
     seen: Mapping[Name, Checkpoint] = Field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """The canonical bytes that are signed and stored."""
+        """Return the canonical bytes that are signed and stored."""
         data = self.model_dump(mode="json")
         if self.round is None:
             del data["round"]
@@ -183,71 +181,71 @@ class Manifest(Record):
 
     @property
     def digest(self) -> str:
-        """Name of the artifact's content: sha256 of the canonical bytes."""
+        """Digest of the artifact: the SHA-256 of the canonical bytes."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
     @property
     def reference(self) -> str:
-        """Where the artifact lies in a store."""
+        """Place of the artifact in a store."""
         return reference(self.federation, self.run, self.kind, self.about, self.round)
 
 
 def reference(
     federation: str, run: str, kind: str, about: str, round_name: str | None = None
 ) -> str:
-    """The place of an artifact in a store: ``<federation>/<run>/<kind>/<party>``.
+    """Return the place of an artifact in a store: ``<federation>/<run>/<kind>/<party>``.
 
-    A message of a round has a place of its own below that.
+    A message of a round has a place below that.
     """
     place = f"{federation}/{run}/{kind}/{about}"
     return place if round_name is None else f"{place}/{round_name}"
 
 
 def sender_of(kind: Kind, about: str, label_holder: str) -> str:
-    """Who alone may sign an artifact.
+    """Return the only party that may sign an artifact.
 
     Args:
         kind: Its kind.
         about: The party it is about.
-        label_holder: The federation's.
+        label_holder: The federation's label holder.
     """
     return label_holder if KINDS[kind].signer == "label_holder" else about
 
 
 def receiver_of(kind: Kind, about: str, label_holder: str) -> str | None:
-    """Whom an artifact is addressed to; None for what is for all.
+    """Return the party that an artifact is addressed to; None if it is for all parties.
 
     Args:
         kind: Its kind.
         about: The party it is about.
-        label_holder: The federation's.
+        label_holder: The federation's label holder.
     """
     return {"all": None, "party": about, "label_holder": label_holder}[KINDS[kind].reader]
 
 
 def checkpoint_towards(kind: Kind, about: str, label_holder: str) -> str:
-    """Towards whom a manifest's checkpoint is given; what is for all counts as the label holder's.
+    """Return the receiver of a manifest's checkpoint; for artifacts to all, the label holder.
 
     Args:
         kind: The artifact's kind.
         about: The party it is about.
-        label_holder: The federation's.
+        label_holder: The federation's label holder.
     """
     return receiver_of(kind, about, label_holder) or label_holder
 
 
 def is_run_id(name: object) -> bool:
-    """True if a name is one of a run: 16 hex digits."""
+    """Return whether a name is a run ID: 16 hex digits."""
     return isinstance(name, str) and re.match(_RUN_ID, name) is not None
 
 
 def parse_manifest(raw: bytes, what: str) -> Manifest:
-    """Read a manifest's bytes.
+    """Parse a manifest.
 
     Raises:
-        Rejected: They are no manifest of this format's version, or are not in canonical form.
+        Rejected: It is invalid, of another format version, or not in canonical form.
     """
-    # What is canonical has each key once and finite numbers alone: then it need not be looked for.
+    # Canonical bytes have no duplicate keys and only finite numbers: no need to check for these.
     if len(raw) <= _SMALL:
         with suppress(ValueError, RecursionError):
             manifest = Manifest.model_validate_json(raw)
@@ -271,23 +269,23 @@ def parse_manifest(raw: bytes, what: str) -> Manifest:
 
 
 def require_protocol(manifest: Manifest, what: str) -> None:
-    """Refuse what another release has made that this one would misread.
+    """Reject artifacts of a release that this one could misinterpret.
 
     Args:
-        manifest: The artifact's, its signature verified.
+        manifest: The artifact's manifest, with a verified signature.
         what: Name of its place, for the error.
 
     Raises:
-        Rejected: Saying which party has to upgrade.
+        Rejected: The releases are incompatible; the error names the party that must upgrade.
     """
-    spoken = manifest.protocol == PROTOCOL
-    apart = too_far_apart(__version__, manifest.software) if spoken else 0
-    if spoken and not apart:
+    same_protocol = manifest.protocol == PROTOCOL
+    apart = too_far_apart(__version__, manifest.software) if same_protocol else 0
+    if same_protocol and not apart:
         return
     release = manifest.software if re.match(r"^[0-9A-Za-z.+-]{1,40}$", manifest.software) else "?"
-    older = apart > 0 if spoken else manifest.protocol < PROTOCOL
+    older = apart > 0 if same_protocol else manifest.protocol < PROTOCOL
     behind = manifest.party if older else "this party"
-    if spoken:
+    if same_protocol:
         raise Rejected(
             "unsupported_version",
             f"{what}: {manifest.party} runs version {release}, and this party {__version__}; "

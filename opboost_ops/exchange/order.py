@@ -1,4 +1,4 @@
-"""The order of the protocol, and what a party remembers of how far a run has come."""
+"""The order of the protocol, and a party's memory of a run's progress."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -16,10 +16,10 @@ MEMORY = "acceptance"
 
 
 def answers(plan: Plan) -> Mapping[Kind, Kind]:
-    """The kind that each kind of a run answers; a kind that is not in it is not part of the run.
+    """Return the kind that each kind of a run answers; missing kinds are not part of the run.
 
     Args:
-        plan: The run's.
+        plan: The run's plan.
     """
     kinds = {kind.name: kind for kind in kinds_of(plan.federation, plan.purpose)}
     return {
@@ -30,7 +30,7 @@ def answers(plan: Plan) -> Mapping[Kind, Kind]:
 
 
 class Remembered(Record):
-    """Public facts that are kept of an accepted artifact: nothing that is not in its manifest."""
+    """Public facts of an accepted artifact, all of them from its manifest."""
 
     digest: Digest
     rows: int
@@ -38,10 +38,10 @@ class Remembered(Record):
 
 
 class Memory(Record):
-    """A party's artifacts in one run, accepted or published itself.
+    """A party's artifacts in one run, accepted or published by itself.
 
     Attributes:
-        accepted: By place, ``<kind>/<party>``.
+        accepted: Artifacts by place, ``<kind>/<party>``.
         since: The day on which it accepted the plan, by its own clock.
     """
 
@@ -50,20 +50,20 @@ class Memory(Record):
 
     @property
     def digests(self) -> frozenset[str]:
-        """Digests of all of it."""
+        """Digests of all artifacts."""
         return frozenset(entry.digest for entry in self.accepted.values())
 
     def entry(self, kind: Kind, about: str) -> Remembered | None:
-        """The artifact accepted at a place, if any was."""
+        """Return the artifact accepted at a place, or None."""
         return self.accepted.get(f"{kind}/{about}")
 
     def digest(self, kind: Kind, about: str) -> str | None:
-        """Digest of what was accepted at a place, if anything was."""
+        """Return the digest of the artifact accepted at a place, or None."""
         entry = self.entry(kind, about)
         return entry.digest if entry else None
 
     def with_entry(self, kind: Kind, about: str, entry: Remembered) -> "Memory":
-        """This memory and one more artifact."""
+        """Return a copy with another artifact."""
         accepted = {**self.accepted, f"{kind}/{about}": entry}
         return self.model_copy(update={"accepted": accepted})
 
@@ -71,17 +71,17 @@ class Memory(Record):
 def require_order(
     memory: Memory, manifest: Manifest, label_holder: str, plan: Plan | None, what: str
 ) -> None:
-    """Refuse what does not come next, or again.
+    """Reject an artifact that is neither next in the protocol nor a repeat.
 
     Args:
-        memory: Of the reader.
-        manifest: Of the artifact.
-        label_holder: The federation's.
-        plan: The run's; None for the plan itself.
+        memory: The reader's memory.
+        manifest: The artifact's manifest.
+        label_holder: The federation's label holder.
+        plan: The run's plan; None for the plan itself.
         what: Name of the place, for the error.
 
     Raises:
-        Rejected: It replaces what was accepted, comes too early, or answers something else.
+        Rejected: It replaces an accepted artifact, comes too early, or answers another artifact.
     """
     kind, about = manifest.kind, manifest.about
     if memory.digest(kind, about) not in (None, manifest.digest):
@@ -99,16 +99,16 @@ def require_order(
 
 
 def require_rows(memory: Memory, manifest: Manifest, rows: int | None, what: str) -> None:
-    """Refuse a row count that does not fit what was accepted before.
+    """Reject a row count that is inconsistent with accepted artifacts.
 
     Args:
-        memory: Of the reader; the artifact's order was checked with it.
-        manifest: Of the artifact.
-        rows: What the reader itself knows of its row count.
+        memory: The reader's memory; the artifact's order was checked with it.
+        manifest: The artifact's manifest.
+        rows: The row count that the reader expects, if known.
         what: Name of the place, for the error.
 
     Raises:
-        Rejected: It does not fit.
+        Rejected: The row count is inconsistent.
     """
     kind, actual = KINDS[manifest.kind], manifest.rows
 
@@ -116,15 +116,16 @@ def require_rows(memory: Memory, manifest: Manifest, rows: int | None, what: str
         entry = memory.entry(other, manifest.about)
         return entry.rows if entry else None
 
-    right = rows is None or actual == rows
+    consistent = rows is None or actual == rows
     tables = [count(k.name) for k in KINDS.values() if k.rows == "table" and k is not kind]
-    whole = [n for n in tables if n is not None]
+    table_rows = [n for n in tables if n is not None]
     if kind.rows == "answered":
-        right &= actual == count(kind.answers[0])
+        consistent &= actual == count(kind.answers[0])
     elif kind.rows == "table":
-        # New rows may be none; a training table is never empty.
-        right &= (actual > 0 or kind.runs != TRAIN) and all(n == actual for n in whole)
+        # A table of new rows may be empty; a training table must not be.
+        consistent &= actual > 0 or kind.runs != TRAIN
+        consistent &= all(n == actual for n in table_rows)
     elif kind.rows == "some":
-        right &= all(actual <= n for n in whole)
-    if not right:
+        consistent &= all(actual <= n for n in table_rows)
+    if not consistent:
         raise Rejected("wrong_row_count", f"{what}: its row count is not the agreed one.")

@@ -1,4 +1,4 @@
-"""A party's state: one database and the pin files that it points to, opened together."""
+"""A party's state: its database and the pin files that it refers to, opened as a unit."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -25,13 +25,13 @@ from opboost_ops.tables.spill.files import whole_file
 
 _STORES = table("stores", {"federation": 160}, identity=32, since=40)
 
-#: One row: what the last comparison of the state with the store found.
+#: One row: the result of the last comparison of the state with the store.
 _CHECKS = table("checks", {"id": int}, at=40, missing=int)
 
 
 @dataclass(frozen=True)
 class Pin:
-    """The store that a federation's runs use: its identity, and since when, UTC."""
+    """The store that a federation's runs use: its identity, and since when (UTC)."""
 
     identity: str
     since: str
@@ -39,11 +39,11 @@ class Pin:
 
 @dataclass(frozen=True)
 class Check:
-    """The outcome of a comparison of the state with the store.
+    """The result of comparing the state with the store.
 
     Attributes:
-        at: When, UTC.
-        missing: How many things were missing; `opboost ledger check` says which.
+        at: Time, UTC.
+        missing: Number of missing items; `opboost ledger check` lists them.
     """
 
     at: str
@@ -54,7 +54,7 @@ class PinnedStores(Records):
     """The identities of the stores that a party's runs have used."""
 
     def pins(self) -> Mapping[str, Pin]:
-        """By federation."""
+        """Return the store of each federation."""
         return self._database.unless_changed("pins", self._pins)
 
     def _pins(self) -> Mapping[str, Pin]:
@@ -62,57 +62,57 @@ class PinnedStores(Records):
         return {row.federation: Pin(row.identity, row.since) for row in rows}
 
     def pin(self, federation: str, identity: str) -> None:
-        """From now on, a federation uses the store of this identity.
+        """Set the store that a federation uses from now on.
 
         Args:
-            federation: The federation's name.
-            identity: The store's.
+            federation: Name of the federation.
+            identity: Identity of the store.
         """
         row = {"federation": federation, "identity": identity, "since": now()}
-        here = _STORES.c.federation == federation
-        self._database.execute(sa.delete(_STORES).where(here), sa.insert(_STORES).values(row))
+        previous = _STORES.c.federation == federation
+        self._database.execute(sa.delete(_STORES).where(previous), sa.insert(_STORES).values(row))
 
     def note_check(self, missing: int) -> None:
-        """Keep the outcome of a comparison of the state with the store.
+        """Record the result of comparing the state with the store.
 
         Args:
-            missing: How many things were missing.
+            missing: Number of missing items.
         """
         row = {"id": 1, "at": now(), "missing": missing}
         self._database.execute(sa.delete(_CHECKS), sa.insert(_CHECKS).values(row))
 
     def last_check(self) -> Check | None:
-        """The outcome of the last one; None where there was none."""
+        """Return the result of the last comparison; None if there was none."""
         row = self._database.first(sa.select(_CHECKS))
         return Check(row.at, row.missing) if row is not None else None
 
 
-#: In the folder of pins: which database they belong to.
+#: File in the pins' folder with the ID of their database.
 _MARK = "database"
 
-#: The states that `reuse_open_state` keeps open in this thread, by database and folders.
+#: States that `reuse_open_state` keeps open in this thread, by database and folders.
 _OPENED: ContextVar["dict[object, PartyState] | None"] = ContextVar("opened", default=None)
 
 
 class LostDatabase(ConfigError):  # noqa: N818
-    """The database is gone, or empty, and there was one before."""
+    """The database is missing or empty, although there was one before."""
 
 
 @dataclass(frozen=True)
 class PartyState:
-    """A party's records of all that it released and received.
+    """A party's records of everything that it released and received.
 
     Attributes:
-        ledger: Its entries.
+        ledger: Its ledger entries.
         releases: Its releases, and the pins of each.
-        audit: What happened, chained.
-        sessions: Which runs' sums it has taken part in.
-        database: Where ledger and audit log lie.
-        checkpoints: Where the state stood in each run, and the latest of other parties.
+        audit: Its audit log.
+        sessions: The sessions of secure sums that it took part in.
+        database: The database of all these records.
+        checkpoints: Its checkpoint in each run, and the latest ones of other parties.
         query_counts: Label holders' queries in epochs of private alignment.
-        agreements: What it has agreed to.
-        forgotten: Whom it was asked to forget.
-        stores: Which store each of its federations uses.
+        agreements: Its agreements.
+        forgotten: The people it was asked to forget.
+        stores: The store of each of its federations.
         pins: Its pin files.
     """
 
@@ -130,10 +130,10 @@ class PartyState:
 
     @classmethod
     def of(cls, site: Site, database: Database) -> "PartyState":
-        """A party's state in an open database, whose version is not looked at.
+        """Return a party's state in an open database, without checking its version.
 
         Args:
-            site: The party's.
+            site: The party's site.
             database: Its database.
         """
         forgotten = Forgotten(database, lambda: noise.keyed_by(site.noise_secret(), "people"))
@@ -153,26 +153,26 @@ class PartyState:
             pins,
         )
 
-    def together(self) -> AbstractContextManager[object]:
-        """Add entries of ledger and audit log within it all or not at all.
+    def transaction(self) -> AbstractContextManager[object]:
+        """Open a transaction: entries of ledger and audit log are added together or not at all.
 
-        They are also forced to the disk once, which takes longer than anything else here.
+        One transaction also syncs to disk only once, which is the slowest part.
         """
         return self.database.writing()
 
 
 @contextmanager
 def open_state(site: Site, *, fresh: bool = False) -> Iterator[PartyState]:
-    """A party's state.
+    """Open a party's state.
 
     Args:
-        site: The party's.
-        fresh: Whether a new database may begin where pins say that there was one before.
+        site: The party's site.
+        fresh: Whether a new database may begin although pins show that there was one before.
 
     Raises:
-        ConfigError: The database cannot be opened, is another party's, of another secret, or
-            another one than the pins belong to.
-        LostDatabase: It is gone, or empty, and there was one before.
+        ConfigError: The database cannot be opened, or belongs to another party, another secret, or
+            other pins.
+        LostDatabase: The database is missing or empty, although there was one before.
     """
     url = site.ledger_url()
     opened = None if fresh else _OPENED.get()
@@ -202,10 +202,10 @@ def open_state(site: Site, *, fresh: bool = False) -> Iterator[PartyState]:
 
 @contextmanager
 def reuse_open_state() -> Iterator[None]:
-    """Keep a party's state open for this thread after its first `open_state` within the block.
+    """Keep a party's state open in this thread after its first `open_state` within the block.
 
-    The block may be a stage, or all stages of one process or task. Opening and closing take longer
-    than most queries. After a restore, or a change in site.yaml, it is opened again.
+    The block may be a stage, or all stages of a process or task. Opening and closing take longer
+    than most queries. After a restore, or a change in site.yaml, the state is opened again.
     """
     if _OPENED.get() is not None:
         yield
@@ -221,10 +221,10 @@ def reuse_open_state() -> Iterator[None]:
 
 
 def agreements_of(site: Site) -> Agreements:
-    """A party's agreements; none where it has no database yet.
+    """Return a party's agreements; none if it has no database yet.
 
     Args:
-        site: The party's.
+        site: The party's site.
 
     Raises:
         ConfigError: The database cannot be opened, or an agreement was changed.
@@ -236,10 +236,10 @@ def agreements_of(site: Site) -> Agreements:
 
 
 def forgotten_of(site: Site) -> ForgottenPeople:
-    """Whom a party has forgotten; nobody where it has no database yet.
+    """Return the people that a party has forgotten; none if it has no database yet.
 
     Args:
-        site: The party's.
+        site: The party's site.
     """
     if not has_tables(site.ledger_url()) and not site.pins.is_dir():
         return ForgottenPeople()
@@ -248,14 +248,14 @@ def forgotten_of(site: Site) -> ForgottenPeople:
 
 
 def _fingerprint(site: Site) -> str:
-    """Of the party's secret; empty where it has none yet, which only runs need."""
+    """Return the fingerprint of the party's secret; empty if it has none, which only runs need."""
     with suppress(ConfigError):
         return noise.fingerprint(site.noise_secret())
     return ""
 
 
 def _require_one_database(site: Site, identity: str, fresh: bool) -> None:
-    """Refuse pins that belong to another database of the party."""
+    """Reject pins that belong to another database of the party."""
     mark = site.pins / _MARK
     if not site.pins.is_dir():
         return
@@ -264,26 +264,26 @@ def _require_one_database(site: Site, identity: str, fresh: bool) -> None:
             file.write(f"{identity}\n".encode())
     elif mark.read_text().strip() != identity:
         raise ConfigError(
-            f"{site.party} has two databases: its pins belong to another one than `ledger` "
-            "in site.yaml names.",
-            "Name the database that its releases were charged in.",
+            f"{site.party} has two databases: its pins belong to a different one than `ledger` in "
+            "site.yaml names.",
+            "Name the database in which its releases were charged.",
         )
 
 
 def require_never_begun(site: Site) -> None:
-    """Refuse to create a database where pins say that there was one.
+    """Refuse to create a database if pins show that there was one before.
 
     Args:
-        site: The party's.
+        site: The party's site.
 
     Raises:
-        LostDatabase: So it is; nothing was made.
+        LostDatabase: There was one; nothing was created.
     """
     if next(site.pins.glob("*.pins"), None) is None:
         return
     raise LostDatabase(
-        f"The database of {site.party} is gone, or empty, and there was one: what it has released "
-        "is not known.",
+        f"The database of {site.party} is missing or empty, although there was one before: its "
+        "earlier releases are unknown.",
         "Nothing was created. Restore the newest backup (`opboost restore`); without one, "
         "`opboost ledger recover SITE` begins a new database.",
     )

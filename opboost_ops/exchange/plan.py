@@ -1,4 +1,4 @@
-"""The plan: what a run is to do, as the label holder signs it at the beginning."""
+"""The plan of a run, which the label holder signs at its start."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from opboost_ops.exchange.sealed.month_keys import is_epoch
 
 
 class _Document(Record):
-    """A plan's document as it is written; for what its entries are, see `Plan`."""
+    """A plan's document as stored; for the meaning of its fields, see `Plan`."""
 
     federation: Any
     purpose: Purpose
@@ -33,22 +33,22 @@ class _Document(Record):
 
 @dataclass(frozen=True)
 class Plan:
-    """The declaration of a run. It holds nothing that is not public.
+    """The declaration of a run; all of it is public.
 
     Attributes:
-        federation: The federation file, with the form's values in it.
-        purpose: What the run is for.
-        agreement: Digest of the agreement under which the run is; every party has pinned it.
-        protocol: Version of the protocol that the label holder speaks.
-        model: The version that a scoring run uses; the champion to which a training run will
-            compare its model, None before the first.
-        form: What the trigger form asked for.
-        reference: The version to which a training run compares its model, by
-            `pipeline/evaluation/interval_gate.py`; the champion when absent. So a plan names two
-            versions at most.
-        epoch: The month in which the label holder opened the run, where people are queried.
-        day: The day on which the run was opened, where keys have dates: all that the run makes is
-            judged by the keys of that day, however late it is read.
+        federation: The federation file, with the values of the trigger form.
+        purpose: Purpose of the run.
+        agreement: Digest of the run's agreement, which every party has pinned.
+        protocol: Protocol version of the label holder.
+        model: The version that a scoring run uses; for a training run, the champion that its model
+            is compared with, or None before the first champion.
+        form: Values of the trigger form.
+        reference: The version that a training run's model is compared with, by
+            `pipeline/evaluation/interval_gate.py`; by default the champion. So a plan names at most
+            two versions.
+        epoch: The month in which the label holder opened the run, if people are queried.
+        day: The day on which the run was opened, if keys have dates: the keys of that day decide
+            on everything in the run, however late it is read.
     """
 
     federation: Federation
@@ -62,14 +62,14 @@ class Plan:
     day: date | None = None
 
     def document(self) -> dict[str, Any]:
-        """The document of the plan's artifact."""
+        """Return the document of the plan's artifact."""
         named = {
             "reference": self.reference,
             "epoch": self.epoch,
             "day": self.day and self.day.isoformat(),
         }
         declared = non_default(self.federation)
-        # In training, some defaults depend on other entries.
+        # Some defaults of training depend on other entries.
         declared["training"] = self.federation.training.model_dump(mode="json")
         return {
             **{name: value for name, value in named.items() if value is not None},
@@ -84,14 +84,14 @@ class Plan:
 
 @lru_cache(maxsize=4)
 def read_plan(raw: bytes, what: str) -> Plan:
-    """Read a plan's document from its bytes: each stage of a run reads the same one.
+    """Parse a plan from bytes, with a cache, because every stage of a run reads it.
 
     Args:
         raw: JSON.
         what: Name of its place, for the error.
 
     Raises:
-        Rejected: It is none.
+        Rejected: It is not a valid plan.
     """
     try:
         document = read_json(raw)
@@ -101,14 +101,14 @@ def read_plan(raw: bytes, what: str) -> Plan:
 
 
 def parse_plan(document: Any, what: str) -> Plan:
-    """Read a plan's document.
+    """Parse a plan's document.
 
     Args:
-        document: The artifact's.
+        document: The artifact's document.
         what: Name of its place, for the error.
 
     Raises:
-        Rejected: It is none.
+        Rejected: It is not a valid plan.
     """
     try:
         fields = _Document.model_validate(document)
@@ -116,25 +116,26 @@ def parse_plan(document: Any, what: str) -> Plan:
     except ValueError:
         raise Rejected("malformed", f"{what}: it is not a plan.") from None
     training = fields.purpose == "train"
-    # Of a day there is one spelling alone: a plan's bytes are its name.
+    # Only one spelling of a day is valid, because a plan's bytes identify it.
     supported = training or (fields.model is not None and fields.reference is None)
     if not supported or (day and day.isoformat()) != fields.day:
-        raise Rejected("malformed", f"{what}: it plans nothing that this software knows.")
+        raise Rejected("malformed", f"{what}: it plans nothing that this software supports.")
     try:
         federation = parse_federation(fields.federation, what)
     except ConfigError as error:
         raise Rejected("malformed", error.problem) from None
-    if not (is_epoch(fields.epoch) if asks(federation, fields.purpose) else fields.epoch is None):
+    queries = queries_people(federation, fields.purpose)
+    if not (is_epoch(fields.epoch) if queries else fields.epoch is None):
         raise Rejected("malformed", f"{what}: it names no month, or needs none.")
     return Plan(**{**dict(fields), "federation": federation, "day": day})
 
 
-def asks(federation: Federation, purpose: Purpose) -> bool:
-    """True if a run asks feature holders about people.
+def queries_people(federation: Federation, purpose: Purpose) -> bool:
+    """Return whether the label holder queries people in a run.
 
     Args:
-        federation: As declared.
-        purpose: What the run is for.
+        federation: The declared federation.
+        purpose: Purpose of the run.
     """
     vertical = federation.learning == "vertical"
     return vertical and (purpose == "train" or federation.scoring.mode != "local")

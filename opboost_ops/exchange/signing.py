@@ -1,4 +1,4 @@
-"""Ed25519 signatures, and by which of a party's keys an artifact is signed and encrypted."""
+"""Ed25519 signatures, and the selection of the key that signs or encrypts an artifact."""
 
 import base64
 from collections.abc import Iterable, Mapping
@@ -21,8 +21,8 @@ from opboost_ops.exchange.manifest import (
 )
 from opboost_ops.exchange.rejection import Rejected
 
-#: For so many days what a run makes is judged by the day on which it was opened: a run ends within
-#: a week (`Schedule.timeout_hours`), and clocks differ by less than a day.
+#: Within this many days, the keys of a run are judged by the day on which it was opened: a run ends
+#: within a week (`Schedule.timeout_hours`), and clocks differ by less than a day.
 RUN_DAYS = 8
 
 
@@ -40,7 +40,7 @@ def new_signing_key(seed: bytes | None = None) -> tuple[str, str]:
 
 
 class Signer:
-    """A party's private key, kept inside its process."""
+    """A party's private signing key, which never leaves its process."""
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
         self._key = key
@@ -52,24 +52,24 @@ class Signer:
         """Read a key written by ``opboost keys init``.
 
         Raises:
-            ConfigError: The file is missing, readable by others, or no Ed25519 key.
+            ConfigError: The file is missing, readable by other users, or not an Ed25519 key.
         """
         parse = Ed25519PrivateKey.from_private_bytes
-        remedy = "Make one with `opboost keys init`."
+        remedy = "Create one with `opboost keys init`."
         return cls(read_key(path, "an Ed25519 signing key", parse, remedy))
 
     def sign(self, message: bytes) -> bytes:
-        """The 64-byte signature; the same message always gives the same bytes."""
+        """Return the 64-byte signature; it is deterministic."""
         return self._key.sign(message)
 
 
 def signed_by(public: str, message: bytes, signature: bytes) -> bool:
-    """True if the holder of a key signed a message.
+    """Return whether a message was signed with a key.
 
     Args:
-        public: The key, base64.
+        public: The public key, base64.
         message: The signed bytes.
-        signature: What came with them.
+        signature: The signature.
     """
     try:
         _public_key(public).verify(signature, message)
@@ -88,15 +88,15 @@ def _text(raw: bytes) -> str:
 
 
 def require_recent(day: date, today: date, what: str) -> None:
-    """Refuse a plan of another time: its day would make expired keys valid.
+    """Reject a plan that is dated too far from today: its day could make expired keys valid.
 
     Args:
-        day: On which it says that it was opened.
-        today: By this party's clock.
+        day: The day on which the plan states that it was opened.
+        today: Today by this party's clock.
         what: Name of its place, for the error.
 
     Raises:
-        Rejected: It lies ahead, or too long ago.
+        Rejected: The day lies in the future, or too far in the past.
     """
     if not -1 <= (today - day).days <= RUN_DAYS:
         raise Rejected(
@@ -105,11 +105,11 @@ def require_recent(day: date, today: date, what: str) -> None:
 
 
 def judged_by(opened: date | None, today: date) -> date:
-    """The day by which a run's keys are judged.
+    """Return the day on which a run's keys must be valid.
 
     Args:
-        opened: When it was opened, as its plan or this party's own memory says.
-        today: By this party's clock.
+        opened: When the run was opened, according to its plan or this party's memory.
+        today: Today by this party's clock.
     """
     if opened is None or today - opened > timedelta(days=RUN_DAYS):
         return today
@@ -117,17 +117,17 @@ def judged_by(opened: date | None, today: date) -> date:
 
 
 def require_good(federation: Federation, sender: str, key: str, day: date, what: str) -> None:
-    """Refuse what is signed by a key that is not good on a day.
+    """Reject a signature by a key that is not valid on a day.
 
     Args:
-        federation: The plan's.
-        sender: Who signed.
-        key: With which of its keys.
-        day: As of when.
+        federation: The federation of the plan.
+        sender: The signer.
+        key: The key that signed.
+        day: The day.
         what: Name of the artifact's place, for the error.
 
     Raises:
-        Rejected: Its time has passed, or has not come.
+        Rejected: The key is expired or not yet valid.
     """
     if fault := federation.parties[sender].fault_on(key, day):
         raise Rejected("expired_key", f"{what}: the signing key of {sender} {fault}.")
@@ -141,18 +141,18 @@ def signed_manifest(
     federation: Federation | None,
     what: str,
 ) -> tuple[Manifest, str]:
-    """The manifest, and by which of the sender's keys it is signed.
+    """Return the manifest, and the sender's key that signed it.
 
     Args:
-        files: What lies at the place.
-        sender: Whose place it is.
-        keys: That may have signed it.
-        revoked: Keys that nothing is taken from.
-        federation: The accepted plan's; None before there is one.
+        files: The files found at the place.
+        sender: The party that must have signed.
+        keys: Keys that may have signed.
+        revoked: Keys whose signatures are rejected.
+        federation: The federation of the accepted plan; None before there is one.
         what: Name of the place, for the error.
 
     Raises:
-        Rejected: It is signed by none of them, or by one that is revoked.
+        Rejected: It is not signed by one of the keys, or it is signed by a revoked one.
     """
     raw, signature = files.get(MANIFEST), files.get(SIGNATURE)
     if raw is None or signature is None:
@@ -167,16 +167,16 @@ def signed_manifest(
             require_protocol(manifest, what)
             return manifest, key
     if federation is not None:
-        _require_stranger(raw, signature, sender, federation, what)
+        _explain_foreign_signature(raw, signature, sender, federation, what)
     raise Rejected("bad_signature", f"{what}: the signature is not by the pinned key of {sender}.")
 
 
 def receiver_key(manifest: Manifest, federation: Federation, what: str) -> str | None:
-    """The declared key of an artifact's receiver; None where it lies as it is.
+    """Return the declared key of an artifact's receiver; None if it is not encrypted.
 
     Args:
-        manifest: The artifact's.
-        federation: The accepted plan's.
+        manifest: The artifact's manifest.
+        federation: The federation of the accepted plan.
         what: Name of the place, for the error.
 
     Raises:
@@ -191,10 +191,10 @@ def receiver_key(manifest: Manifest, federation: Federation, what: str) -> str |
     return key
 
 
-def _require_stranger(
+def _explain_foreign_signature(
     raw: bytes, signature: bytes, sender: str, federation: Federation, what: str
 ) -> None:
-    """Say it, if the wrong signature is another's right one."""
+    """Raise a specific error if the signature is a valid one by another party."""
     try:
         claimed = parse_manifest(raw, what).party
     except Rejected:

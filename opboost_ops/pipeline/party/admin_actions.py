@@ -148,7 +148,7 @@ def do(
                 "The party can do it at home, or allow it with `acts` in policy.yaml.",
             )
         # One transaction: no action without its log entry.
-        with open_state(site) as state, state.together():
+        with open_state(site) as state, state.transaction():
             version = _done(state, site, federation, request)
             action = _ACTIONS[request.act]
             named = f"version {version}: " if version else ""

@@ -78,7 +78,7 @@ def agree(
         )
     content = document(federation)
     digest = digest_of(content)
-    with open_state(site) as state, state.together():
+    with open_state(site) as state, state.transaction():
         agreements = state.agreements.read()
         newest = agreements.newest(federation.name)
         versions = _kept_agreements(state, federation.name, keep)
@@ -209,7 +209,7 @@ def withdraw(site: Site, number: int) -> tuple[Agreement, ...]:
     Raises:
         ConfigError: The agreement does not exist or was withdrawn before.
     """
-    with open_state(site) as state, state.together():
+    with open_state(site) as state, state.transaction():
         agreements = state.agreements.read()
         named = next((a for a in agreements.agreements if a.number == number), None)
         if named is None or named.withdrawn is not None:

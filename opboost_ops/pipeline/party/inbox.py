@@ -64,7 +64,7 @@ def note_received(site: Site, acceptance: Acceptance, run: Run, before: set[str]
     new = [(place, entry.digest) for place, entry in received if place not in before]
     if not new:
         return
-    with open_state(site) as state, state.together():
+    with open_state(site) as state, state.transaction():
         for place, digest in new:
             kind, about = place.split("/")
             receiver = receiver_of(kind, about, run.label_holder)

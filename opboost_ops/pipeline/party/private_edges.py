@@ -104,7 +104,7 @@ def draw_edges(
         for release in new:
             people = counted[release.feature].people
             _require_enough(release.feature, columns[release.feature], epsilon, people)
-        with open_state(context.site) as state, state.together():
+        with open_state(context.site) as state, state.transaction():
             drawn = _kept(state, releases)
             new = [release for release in releases if release.feature not in drawn]
             Budget(context.policy)(state.releases.spent(), new)

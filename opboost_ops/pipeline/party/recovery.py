@@ -74,7 +74,7 @@ def recover(site: Site, policy: Policy) -> Recovered:
             name for name in sorted(site.tables) if accept_store(state, store, site.party, name)
         )
         unknown = evidence(state, site)
-        with state.together():
+        with state.transaction():
             releases = _charge_named(state, site, policy)
             for federation, receiver in sorted({(e.federation, e.receiver) for e in unknown}):
                 of = [e for e in unknown if (e.federation, e.receiver) == (federation, receiver)]
@@ -106,7 +106,7 @@ def renew(site: Site, policy: Policy, column: str, *, confirmed: bool) -> list[s
         ConfigError: The column has no open release, or the cost is not confirmed.
         BudgetError: A new release would exceed the budget; nothing was ended.
     """
-    with open_state(site) as state, state.together():
+    with open_state(site) as state, state.transaction():
         there = [
             release
             for release in state.releases.all()

@@ -182,6 +182,6 @@ def enter(
         account="exact",
         discloses=discloses,
     )
-    with state.together():
+    with state.transaction():
         state.ledger.reserve([line])
         state.ledger.commit(artifact)

@@ -197,7 +197,7 @@ def open_session(state: PartyState, federation: str, run: str, home: Home) -> Se
         ContractError: The session was removed at this party, with its record of sent vectors, so
             nothing more can be sent in it.
     """
-    with state.together():
+    with state.transaction():
         session = state.sessions.find(federation, run)
         stored = _read(home.folder / _FILE)
         if session is None:

@@ -17,7 +17,7 @@ from opboost_ops.errors import BudgetError, ConfigError, ContractError, OpBoostE
 from opboost_ops.exchange.artifact import DOCUMENT, Draft
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.party_state import agreements_of, reuse_open_state
-from opboost_ops.exchange.plan import Plan, asks
+from opboost_ops.exchange.plan import Plan, queries_people
 from opboost_ops.exchange.sealed import month_keys
 from opboost_ops.exchange.store.store import Store, open_store
 from opboost_ops.learning import tuning
@@ -158,7 +158,7 @@ def resolved(
 
 def _epoch(federation: Federation, purpose: Purpose, earlier: Any) -> str | None:
     """Return the current month, or for a cleared run the month in which it was opened."""
-    if not asks(federation, purpose):
+    if not queries_people(federation, purpose):
         return None
     month = earlier.get("epoch") if earlier else None
     return str(month) if month else month_keys.epoch_at(month_keys.now())

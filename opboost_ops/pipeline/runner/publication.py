@@ -121,7 +121,7 @@ def publish(
         if fault := store_fault(state, party.store, party.name, federation.name):
             raise fault
         _require_released(state, federation.name, run, party.name, reserved)
-        with state.together():
+        with state.transaction():
             _require_one_table(state.ledger, party.name, reserved)
             if reserved:
                 state.ledger.reserve(reserved)
@@ -133,7 +133,7 @@ def publish(
             if not state.ledger.committed(manifest.digest):
                 action: Action = "answered" if draft.kind == "split_values" else "sent"
                 detail = f"{draft.rows} splits" if action == "answered" else ""
-                with state.together():
+                with state.transaction():
                     state.audit.add(action, manifest.reference, receiver, manifest.digest, detail)
                     for name in (manifest.digest, *draft.disclosures):
                         state.ledger.commit(name)

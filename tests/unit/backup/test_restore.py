@@ -207,7 +207,7 @@ def test_who_is_forgotten_while_it_begins_stays_forgotten(
         waits.set()
         return writing(database)
 
-    with ThreadPoolExecutor(1) as pool, state_of(workspace, "bank") as state, state.together():
+    with ThreadPoolExecutor(1) as pool, state_of(workspace, "bank") as state, state.transaction():
         monkeypatch.setattr(Database, "writing", about_to_write)
         restoring_it = pool.submit(restore, bank, backup, officer.file, True)
         # It has looked at the state, and waits for this transaction.

@@ -104,7 +104,7 @@ def test_without_the_right_private_key_nothing_opens(keys: str) -> None:
     run = Simulation().until("ranks", "b0")
     view = run.views[LABEL]
     view.keys = None if keys == "none" else run.views["b1"].keys
-    with pytest.raises(Rejected, match="has no key that opens it") as caught:
+    with pytest.raises(Rejected, match="has no key that decrypts it") as caught:
         view.accept("ranks", "b0", run.seal("ranks", "b0"), TODAY)
     assert caught.value.reason == "not_for_me"
 

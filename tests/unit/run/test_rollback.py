@@ -145,7 +145,7 @@ def test_a_lost_database_is_begun_anew_only_by_recovery(two_nights: Workspace) -
     (folder / "ledger.sqlite").unlink()
     later = Workspace(two_nights.folder, "0" * 15 + "3")
     later.open()
-    with pytest.raises(ConfigError, match="is gone, or empty"):
+    with pytest.raises(ConfigError, match="is missing or empty"):
         later.step(PARTY, "check_table")
     assert not (folder / "ledger.sqlite").exists()
     (lost,) = missing(two_nights)
