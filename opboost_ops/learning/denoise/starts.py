@@ -151,7 +151,10 @@ def _tilted(theta: np.ndarray, draws: Draws, purpose: str) -> np.ndarray:
     x = np.arange(len(theta), dtype=float)[:, None]
     mean = (x * theta).sum(axis=0)
     spread = np.sqrt(np.maximum((x**2 * theta).sum(axis=0) - mean**2, 1e-12))
-    tilted = theta * np.exp(draws.normal(purpose, theta.shape[1]) * (x - mean) / spread)
+    # In logarithms: a class of a single value has no spread, and its tilts exceed all floats.
+    with np.errstate(divide="ignore"):
+        logs = np.log(theta) + draws.normal(purpose, theta.shape[1]) * (x - mean) / spread
+    tilted = np.exp(logs - logs.max(axis=0))
     return np.asarray(tilted / tilted.sum(axis=0))
 
 
