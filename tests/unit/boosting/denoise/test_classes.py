@@ -154,3 +154,13 @@ def test_what_cannot_be_drawn_back_is_left_out() -> None:
     wide = Piecewise(epsilon=1.0).channel(DOMAIN)
     assert np.allclose(drawable(frame, {"b.v": CHANNEL})["b.v"], CHANNEL.probabilities())
     assert len(drawable(frame, {"b.u": wide})) == 1
+
+
+def test_a_column_that_is_nearly_always_one_value_starts_with_numbers() -> None:
+    """Its classes have hardly any spread, by which a random move of them is divided."""
+    _, rows = small()
+    start = Start("random", 0, 12)
+    almost = np.array([1.0 - 1e-12, 1e-12])
+    smoothing = replace(smoothing_of(rows, start), behind={"y": almost})
+    theta = classes_of(rows, start, smoothing, DRAWS).theta["y"]
+    assert theta.sum(axis=0) == pytest.approx(np.ones(12))
