@@ -99,7 +99,6 @@ class ColumnLine:
     def document(self) -> dict[str, Any]:
         """The line as JSON."""
         return {
-            "kind": self.kind,
             "feature": self.feature,
             "column": self.column,
             "receiver": self.receiver,

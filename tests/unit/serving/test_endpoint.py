@@ -251,7 +251,7 @@ def test_the_token_is_a_secret_of_some_length(
     assert "keys/serve.token" in said
     file = folder / "keys" / "serve.token"
     file.write_text(TOKEN)
-    for mode, text, fault in ((0o644, TOKEN, "read by others"), (0o600, "short", "shorter")):
+    for mode, text, fault in ((0o644, TOKEN, "readable by others"), (0o600, "short", "shorter")):
         file.chmod(mode)
         file.write_text(text)
         with pytest.raises(ConfigError, match=fault) as refused:

@@ -42,7 +42,7 @@ def test_blocks_are_the_table(written: Workspace, monkeypatch: pytest.MonkeyPatc
     table.write_parquet(path, row_group_size=7)
     context = context_of(written, PARTY)
     whole = whole_table(context)
-    for bound in ("FEWEST", "MOST"):
+    for bound in ("MIN_ROWS", "MAX_ROWS"):
         monkeypatch.setattr(tables, bound, 30)
     found = list(blocks(context))
     # Small row groups are joined, so that what is done once a block does not count.

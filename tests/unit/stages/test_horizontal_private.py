@@ -136,7 +136,7 @@ def test_noisy_sums_that_pass_a_budget_end_the_run_at_the_partys_first_task(lend
     name = lenders.names[2]
     lenders.allow(name, model_budget={"epsilon": 3.0})
     with pytest.raises(
-        BudgetError, match=r"model_budget\.epsilon at delta 0\.0001 is 3, .* a replaced row 8\.7"
+        BudgetError, match=r"model_budget\.epsilon at delta 0\.0001 is 3, .* cost 8\.7"
     ):
         lenders.run()
     assert not list((lenders.folder / "exchange" / NAME / TRAIN).glob("round_key/*"))

@@ -96,7 +96,7 @@ def copied(
             # More rows than are held in memory, and than are read at once.
             for party in (PARTY, "credit"):
                 found.declare(f"{party}/site.yaml", block_rows=40)
-            for module, size in ((arrays, "BLOCK"), (tables, "FEWEST"), (tables, "MOST")):
+            for module, size in ((arrays, "BLOCK"), (tables, "MIN_ROWS"), (tables, "MAX_ROWS")):
                 monkeypatch.setattr(module, size, 60)
         return found
 
