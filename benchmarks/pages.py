@@ -55,7 +55,7 @@ def measured(folder: Path, runs: int, lines: int) -> dict[str, Any]:
     look = logged_in()
     from sqlalchemy.orm import configure_mappers
 
-    from tests.unit.pages.long_history import airflow_runs, run_of
+    from tests.integration.orchestration.pages.long_history import airflow_runs, run_of
 
     airflow_runs(runs)
     # The imports of the first request are the server's, not a page's; that Airflow's tables are
@@ -81,7 +81,7 @@ def long_past(folder: Path, runs: int, lines: int) -> int:
     from opboost_ops.config.loading import load_site
     from opboost_ops.exchange.party_state import open_state
     from tests.federation import Workspace
-    from tests.unit.pages.long_history import lengthen
+    from tests.integration.orchestration.pages.long_history import lengthen
 
     workspace = Workspace.write(folder)
     os.environ |= workspace.environment()
@@ -96,7 +96,7 @@ def logged_in() -> Callable[[str], None]:
     os.environ["AIRFLOW__API_AUTH__JWT_SECRET"] = "a secret of this benchmark: " + "0" * 64
     from fastapi.testclient import TestClient
 
-    from tests.unit.pages.mounted import mounted, reader_token
+    from tests.integration.orchestration.pages.mounted import mounted, reader_token
 
     client = TestClient(mounted(), cookies={"_token": reader_token()})
 

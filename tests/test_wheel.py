@@ -14,7 +14,7 @@ import yaml
 
 from opboost_ops import api
 from tests.federation import FIRST_RUN, Workspace
-from tests.unit.models.test_model_api import joined
+from tests.integration.learning.registry.test_model_api import joined
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "docs" / "examples" / "federation.ipynb"

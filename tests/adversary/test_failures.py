@@ -12,8 +12,8 @@ from opboost_ops.pipeline.party import approval, own_table
 from opboost_ops.pipeline.party.inbox import Run
 from opboost_ops.pipeline.runner.runner import REASON, run_stage
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+from tests.integration.pipeline.scoring_data import NAME, dataset
 from tests.party_state import entries_of
-from tests.unit.stages.scoring_data import NAME, dataset
 
 LABEL, HOLDER = "a", "b1"
 

@@ -10,8 +10,8 @@ import pytest
 
 from opboost_ops.pipeline.steps.open_rows import opened_table
 from tests.federation import Workspace
+from tests.integration.pipeline.scoring_data import dataset
 from tests.party_state import entries_of
-from tests.unit.stages.scoring_data import dataset
 
 #: What every cell of a column holds, night by night.
 NIGHTS = (0.125, 0.375, 0.625, 0.125)

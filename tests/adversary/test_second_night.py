@@ -12,7 +12,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.pipeline.party.inbox import Run
 from opboost_ops.pipeline.runner.runner import run_stage
 from tests.federation import SECOND_RUN, Workspace, small_credit
-from tests.unit.stages.scoring_data import dataset
+from tests.integration.pipeline.scoring_data import dataset
 
 Change = Callable[[pl.DataFrame], pl.DataFrame]
 

@@ -9,8 +9,8 @@ import pytest
 
 from opboost_ops.extras.datasets import load
 from opboost_ops.extras.datasets.workspace import write_workspace
-from tests.unit.cli.conftest import Opboost
-from tests.unit.cli.conftest import opboost as opboost
+from tests.integration.cli.conftest import Opboost
+from tests.integration.cli.conftest import opboost as opboost
 
 CFG = """[core]
 dags_folder = {home}/dags

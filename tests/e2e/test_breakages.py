@@ -24,8 +24,15 @@ from sqlalchemy import create_engine, text
 from opboost_ops.orchestration.deployment.client import Client
 from opboost_ops.orchestration.deployment.standalone import Standalone, members
 from tests.browser import logged_in, shot
+from tests.integration.orchestration.pages.test_breakages import (
+    BREAKAGES,
+    DOCS,
+    NAME,
+    SCORE,
+    TRAIN,
+    entry,
+)
 from tests.processes import of_airflow
-from tests.unit.pages.test_breakages import BREAKAGES, DOCS, NAME, SCORE, TRAIN, entry
 from tests.waiting import ended, states, until
 
 pytestmark = pytest.mark.slow

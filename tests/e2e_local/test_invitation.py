@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 import typer
 
-from tests.unit.cli.conftest import Opboost
-from tests.unit.cli.conftest import opboost as opboost
+from tests.integration.cli.conftest import Opboost
+from tests.integration.cli.conftest import opboost as opboost
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "add-a-party.md"
 

@@ -6,7 +6,7 @@ from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.pipeline.phases import phases
 from opboost_ops.pipeline.stage import Context, Outcome, Stage
 
-#: Stages of horizontal learning: they fail in tests/unit/stages/test_horizontal_runs.py.
+#: Stages of horizontal learning: they fail in its own tests, `test_horizontal_runs`.
 HORIZONTAL = {"encode_rows", "boost", "evaluate_own"}
 
 

@@ -60,24 +60,25 @@ PARTS = {
         ("privacy",),
         (
             "tests/unit/privacy",
+            "tests/integration/privacy",
             "tests/adversary/test_second_night.py",
-            "tests/unit/run/test_preflight.py",
+            "tests/integration/pipeline/runner/test_preflight.py",
             "tests/oracle",
         ),
     ),
     "acceptance": Part(
         ("exchange/acceptance.py", "exchange/order.py", "exchange/contents.py"),
         (
-            "tests/unit/exchange/test_acceptance.py",
+            "tests/integration/exchange/test_acceptance.py",
             "tests/unit/exchange/test_artifact.py",
             "tests/unit/exchange/test_simulated_federations.py",
             "tests/unit/exchange/test_parts.py",
             "tests/unit/exchange/test_hostile_stores.py",
-            "tests/unit/alignment/test_sealed_release.py",
-            "tests/unit/pages/test_exchange_page.py",
+            "tests/unit/exchange/sealed/test_sealed_release.py",
+            "tests/integration/orchestration/pages/test_exchange_page.py",
         ),
     ),
-    "private": Part(("learning/private",), ("tests/unit/boosting/dp",)),
+    "private": Part(("learning/private",), ("tests/unit/learning/private",)),
 }
 
 

@@ -19,9 +19,9 @@ from opboost_ops.pipeline.inputs.raw_blocks import whole_table
 from opboost_ops.pipeline.party.agreement import agree
 from opboost_ops.pipeline.stage import Context, Outcome, Stage
 from tests.federation import FIRST_RUN, SCORING_RUN, Workspace
+from tests.integration.pipeline.scoring_data import dataset
 from tests.noninterference.observation import Observation, Watch, here, observe
 from tests.noninterference.rewriting import REWRITINGS, STRANGERS, read, tables, undeclared, write
-from tests.unit.stages.scoring_data import dataset
 
 #: The party whose table the failing runs are about.
 PARTY = "b0"

@@ -12,8 +12,8 @@ from opboost_ops.extras.backup.restoring import restore
 from opboost_ops.extras.backup.writing import back_up
 from tests.commands import printed
 from tests.federation import SECOND_RUN, Workspace
+from tests.integration.extras.backup.conftest import Officer
 from tests.party_state import pin_files, state_of
-from tests.unit.backup.conftest import Officer
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,9 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
+from tests.integration.cli.conftest import Opboost
+from tests.integration.cli.conftest import opboost as opboost
 from tests.servers.conftest import created
-from tests.unit.cli.conftest import Opboost
-from tests.unit.cli.conftest import opboost as opboost
 from tests.unit.exchange.conftest import s3, s3_server  # noqa: F401
 
 pytestmark = pytest.mark.slow

@@ -10,9 +10,9 @@ import yaml
 from opboost_ops.pipeline.party.rollback import check
 from tests.commands import printed
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+from tests.integration.pipeline.party.test_rollback import PARTY, PUT_BACK, drill, put_back
 from tests.party_state import state_of
 from tests.servers.conftest import created
-from tests.unit.run.test_rollback import PARTY, PUT_BACK, drill, put_back
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from opboost_ops.extras.datasets.generated import write_lenders
 from opboost_ops.pipeline.runner.local import run_federation
 from opboost_ops.verifier import verify
 from tests.federation import FIRST_RUN, Workspace
-from tests.unit.stages.test_overlap_left import allow, whom_b0_lacks
+from tests.integration.pipeline.steps.test_overlap_left import allow, whom_b0_lacks
 from tests.verifier.tampering import (
     broken,
     changed,

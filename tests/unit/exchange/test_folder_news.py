@@ -9,7 +9,7 @@ import pytest
 from opboost_ops.exchange.rounds.protocol import Round
 from opboost_ops.exchange.store.folder import LocalStore
 from tests.horizontal import Banks
-from tests.unit.aggregation.test_mailbox import Sum, plain
+from tests.unit.exchange.rounds.test_mailbox import Sum, plain
 
 PLACES = ["credit/r/masked/a/one", "credit/r/masked/b/one"]
 FILES = {"manifest.json": b"{}"}
