@@ -21,12 +21,12 @@ standard deviations, are in `docs/evaluation/*.json`. Run a command in a checkou
 [The papers' own workloads](reference/evaluation-papers.md), beside the papers' figures.
 """,
         (
-            *("federation", "price", "defaults", "defaults-tried", "denoise", "tuning"),
+            *("federation", "price", "defaults", "denoise", "tuning"),
             *("gate", "refresh", "arena"),
         ),
     ),
     "reference/evaluation-papers": (
-        """# Evaluation: the papers' own workloads
+        """# Evaluation: the papers' own workloads, and what else was tried
 
 OpBoost's mechanisms, FederBoost, private models and DPBoost, each by the command above it ([how to
 repeat it](../evaluation.md)). Where a paper is wrong, [we differ](errata.md).
@@ -34,7 +34,7 @@ repeat it](../evaluation.md)). Where a paper is wrong, [we differ](errata.md).
         (
             *("accuracy", "accuracy-curves", "order", "table5", "range-query", "privacy"),
             *("horizontal", "horizontal-private", "horizontal-audit", "federboost"),
-            *("private-audit", "dpboost"),
+            *("private-audit", "dpboost", "defaults-tried"),
         ),
     ),
 }
