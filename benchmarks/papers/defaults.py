@@ -436,17 +436,17 @@ def section_tried(found: Mapping[str, Any], _: Path) -> str:
     return f"""## What else was tried for the defaults
 
 The tables, rows and draws of [the defaults](../evaluation.md#what-the-defaults-reach). The share is
-of the best of the settings there that do not denoise. *Guessed right*: how often the best attack finds in which tenth of all values one lies, in
-the column where that is most often, and in the mean over all columns; one that is not released
-counts as 10 %.
+of the best of the settings there that do not denoise. *Guessed right*: how often the best attack
+finds in which tenth of all values one lies, in the column where that is most often, and in the mean
+over all columns; one that is not released counts as 10 %.
 
 {table(heads, lines)}
 
 - **Better edges bring little under both caps**: exact ones show how much. Twice the cells at half
   the loss of a step change little; forty cells tell more, because a tenth is guessed more often.
-- **Fewer columns at the same sum gain most.** Each loses more than these caps: their party [chooses
-  that](../choosing.md#fewer-columns-for-the-same-loss). *Half of the columns* are those that a model
-  of an earlier release uses most; the loss of that release is not counted.
+- **Fewer columns at the same sum gain most.** Each loses more than these caps: their party
+  [chooses that](../choosing.md#fewer-columns-for-the-same-loss). *Half of the columns* are those
+  that a model of an earlier release uses most; the loss of that release is not counted.
 - **`init` is worst on {worst}**, where the best of these settings gains {gain:.3f} at all.
 """
 

@@ -151,7 +151,17 @@ def score(
         OpBoostError: The run failed.
     """
     path = federation_file(Path(federation))
-    finished = run_federation(path, {"version": version}, listener, "score", approve_with(because))
+    form = {"version": version}
+    return scored(path, run_federation(path, form, listener, "score", approve_with(because)))
+
+
+def scored(path: Path, finished: Finished) -> Scored:
+    """Return the result of a finished scoring run.
+
+    Args:
+        path: ``federation.yaml``.
+        finished: The run.
+    """
     owner, name = finished.federation.label_holder, finished.federation.name
     summary = finished.summaries[owner]
     site = load_site(site_files(path, finished.federation)[owner])

@@ -146,15 +146,18 @@ def score_command(
     as_json: AsJson = False,
 ) -> None:
     """Score the parties' tables of new rows (tables.*.score in their site.yaml)."""
-    from opboost_ops import api
+    from opboost_ops.api.runs import scored
     from opboost_ops.cli.output import Progress
+    from opboost_ops.pipeline.party.party_sites import federation_file
+    from opboost_ops.pipeline.runner.local import run_federation
 
+    file = federation_file(federation)
     with Progress() as progress:
-        scored = api.score(federation, version, listener=progress)
+        result = scored(file, run_federation(file, {"version": version}, progress, "score"))
     if as_json:
-        print(json.dumps(scored.document(), sort_keys=True))
+        print(json.dumps(result.document(), sort_keys=True))
         return
-    show_scored(scored.scores.height, scored.version, scored.mode, scored.new, str(scored.file))
+    show_scored(result.scores.height, result.version, result.mode, result.new, str(result.file))
 
 
 def show_scored(rows: int, version: str, mode: str, new: bool, file: str) -> None:

@@ -1,5 +1,8 @@
 """A release that needs a person is neither drawn nor charged before one has approved it."""
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -154,6 +157,27 @@ def test_one_answer_is_for_draws_and_for_routed_answers(
         scoring.step("bank", "check_table")
     approving(scoring, "first")
     scoring.step("bank", "check_table")
+
+
+@pytest.mark.slow
+def test_scoring_from_the_command_line_waits_for_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = routed(tmp_path, monkeypatch)
+    workspace.all()
+    approving(workspace, "every")
+    workspace.allow("bank", routed="every_run")
+    command = [Path(sys.executable).with_name("opboost"), "score", workspace.folder]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as scoring:
+        assert scoring.stdout is not None
+        lines = iter(scoring.stdout)
+        named = (re.search(r"opboost approve SITE ([0-9a-f]+)", line) for line in lines)
+        run = next(match[1] for match in named if match)
+        assert approve(workspace.scoring(run), "--no", "--because", "not these people")[0] == 0
+        assert "was declined at bank" in "".join(lines)
+    assert scoring.returncode == 1
 
 
 def test_horizontal_training_asks_before_anybody_waits_in_the_rounds(tmp_path: Path) -> None:
