@@ -84,7 +84,7 @@ class PartyContext:
     stages: tuple[str, ...] = ()
 
     def alignment_key(self) -> bytes:
-        """Return the label holder's key of the digests that give common order and held-out rows.
+        """Return the label holder's key of the digests that give the common order.
 
         It comes from its key file or, without one, from its noise secret.
         """
@@ -242,7 +242,7 @@ class Context(PartyContext):
 
 
 def alignment_key(site: Site, federation: str) -> bytes:
-    """Return the key of the digests that determine the common order and the held-out rows.
+    """Return the key of the digests that determine the common order.
 
     Args:
         site: The label holder's site.

@@ -1,8 +1,8 @@
 """Admission: a party compares a plan with its agreement and policy before any table is opened.
 
-This is the only place with these checks, for every stage of every party. Outsiders see the same
-words for every refusal; the party's own people find the reason in ``errors/refused.txt`` of the
-run's home folder and in the audit log.
+This is the only comparison with the agreement, for every stage of every party; stages check the
+policy again before they release. Outsiders see the same words for every refusal; the party's own
+people find the reason in ``errors/refused.txt`` of the run's home folder and in the audit log.
 """
 
 import hashlib

@@ -3,8 +3,8 @@
 All stages are executed here, by these rules:
 
 1. A stage runs only for a run whose plan the party has accepted and admitted.
-2. A stage writes nothing itself: its outcome is written to the home, the ledger and the store, in
-   this order.
+2. A stage returns an outcome, which is written to the home, the ledger and the store here. Stages
+   themselves only charge releases, copy their party's table and send messages of rounds.
 3. A retry gives the same bytes, and is charged once.
 4. A failure that depends on private rows has one public message; its reason stays at home. Other
    libraries' exceptions, whose texts may contain cells, are reported by their type only.
