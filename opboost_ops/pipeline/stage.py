@@ -179,6 +179,18 @@ class Context(PartyContext):
         """Return the version that a training run compares its model with."""
         return self.acceptance.plan.reference or self.model
 
+    def forget_verdicts(self, stage: str) -> None:
+        """Remove the verdicts of earlier attempts on what a stage is about to change.
+
+        Args:
+            stage: Name of the stage; its own check and those of later stages have to run again.
+        """
+        later = self.stages[self.stages.index(stage) :] if stage in self.stages else ()
+        for name in later:
+            if name.startswith("check_"):
+                verdict = self.home.folder / f"checked_{name.removeprefix('check_')}.json"
+                verdict.unlink(missing_ok=True)
+
     def require_passed(self, name: str) -> None:
         """Require that a check of this run has passed at this party.
 

@@ -1,6 +1,7 @@
 """A federation as a task group between one's own tasks."""
 
 import json
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +11,8 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG, task
 from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.execution_time import task_runner
+from airflow.sdk.execution_time.comms import XComResult
 from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.errors import ConfigError
@@ -79,18 +82,33 @@ def test_a_dag_of_ones_own_triggers_a_training_and_defers() -> None:
     assert score.trigger_dag_id == "credit_scoring_score"
 
 
-def test_the_result_of_a_triggered_run_is_the_operators() -> None:
+@pytest.mark.parametrize(
+    ("value", "refused"),
+    [
+        ({"version": "0f", "champion": True}, False),
+        ({"__classname__": "airflow.sdk.Connection", "__version__": 1, "__data__": {}}, True),
+        ({"version": {"__type": "x", "__var": 1}}, True),
+        (None, False),
+    ],
+)
+def test_the_result_of_a_triggered_run_is_the_operators(
+    monkeypatch: pytest.MonkeyPatch, value: Any, refused: bool
+) -> None:
     train = TrainFederation(task_id="train", federation="credit_scoring")
     run, dag = "manual__1", "credit_scoring_train"
     ended = {"credit_open.open_run": "success", "credit_publish.register": "success"}
 
-    def pull(task_ids: str, dag_id: str, run_id: str) -> dict[str, str]:
-        assert (task_ids, dag_id, run_id) == ("credit_publish.register", dag, run)
-        return {"version": "0f"}
+    def send(message: Any) -> XComResult:
+        place = (message.key, message.task_id, message.dag_id, message.run_id)
+        assert place == ("return_value", "credit_publish.register", dag, run)
+        return XComResult(key=message.key, value=value)
 
-    ti: Any = SimpleNamespace(get_task_states=lambda **_: {run: ended}, xcom_pull=pull)
+    supervisor = SimpleNamespace(send=send)
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", supervisor, raising=False)
+    ti: Any = SimpleNamespace(get_task_states=lambda **_: {run: ended})
     event = ("trigger", {"run_ids": [run], run: "success"})
-    assert train.execute_complete({"ti": ti}, event) == {"version": "0f"}
+    with pytest.raises(ConfigError, match="was changed") if refused else nullcontext():
+        assert train.execute_complete({"ti": ti}, event) == value
     with pytest.raises(AirflowException, match="failed"):
         train.execute_complete({"ti": ti}, ("trigger", {"run_ids": [run], run: "failed"}))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import Context, TaskGroup
+from airflow.sdk import BaseXCom, Context, TaskGroup
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import load_federation
@@ -27,6 +27,24 @@ from opboost_ops.orchestration.pages.airflow import TAG
 
 #: Seconds between two polls of the triggerer.
 _POLL = 10
+
+
+class _Summary(BaseXCom):
+    """A run's result, read without making objects: any worker can overwrite it."""
+
+    @staticmethod
+    def deserialize_value(result: Any) -> Any:
+        """Return the JSON value. Called by Airflow."""
+        return result.value
+
+
+def _is_plain(value: Any) -> bool:
+    """Return True for JSON in which Airflow's deserialisation finds no class to import."""
+    if isinstance(value, Mapping):
+        return all(not name.startswith("__") and _is_plain(v) for name, v in value.items())
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, str | int | float)
 
 
 class FederationTaskGroup(TaskGroup):
@@ -126,10 +144,19 @@ class _RunFederation(TriggerDagRunOperator):
         """
         super().execute_complete(context, event)
         ti: Any = context["ti"]
-        where = {"dag_id": self.trigger_dag_id}
+        where: dict[str, Any] = {"dag_id": self.trigger_dag_id}
         (states,) = ti.get_task_states(**where, run_ids=[self.trigger_run_id]).values()
         names = sorted(name for name in states if name.rpartition(".")[2] == self._result)
-        return ti.xcom_pull(task_ids=names[0], run_id=self.trigger_run_id, **where)
+        result = _Summary.get_one(
+            key=BaseXCom.XCOM_RETURN_KEY, task_id=names[0], run_id=str(self.trigger_run_id), **where
+        )
+        if not _is_plain(result):
+            raise ConfigError(
+                f"The result of run {self.trigger_run_id} of {self.trigger_dag_id} was changed in "
+                "Airflow.",
+                "Find out which worker wrote it, then clear the last tasks of that run.",
+            )
+        return result
 
 
 class TrainFederation(_RunFederation):

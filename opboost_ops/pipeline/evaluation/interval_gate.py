@@ -164,11 +164,17 @@ def unless_overtaken(context: Context, decision: dict[str, Any]) -> dict[str, An
 
     Args:
         context: The label holder's context; in horizontal learning any party's.
-        decision: The gate's decision; ``overtaken`` names the reference of the run's plan.
+        decision: The gate's decision.
+
+    Returns:
+        The decision; of a rejection here, ``overtaken`` names the reference of the run's plan, and
+        ``gate_why`` keeps the gate's reason, which a card states whenever it is written.
     """
     registry = context.registry
     decided = next((e.event for e in registry.history() if e.version == context.run), None)
-    if not decision["promote"] or decided == "promoted":
+    # A run that was killed during its promotion is champion without a decision in the history.
+    promoted = decided == "promoted" or (decided is None and registry.champion() == context.run)
+    if not decision["promote"] or promoted:
         return decision
     if context.federation.learning == "horizontal":
         return decision
@@ -180,7 +186,8 @@ def unless_overtaken(context: Context, decision: dict[str, Any]) -> dict[str, An
         "the champion has changed since the run began, and the model was compared with "
         f"{compared}: compare them, and promote one by hand"
     )
-    return {**decision, "promote": False, "overtaken": context.reference or "", "why": why}
+    facts = {"overtaken": context.reference or "", "gate_why": decision["why"]}
+    return {**decision, **facts, "promote": False, "why": why}
 
 
 def interval_gate(

@@ -256,6 +256,10 @@ def _execute_redacted(work: _Work) -> tuple[Outcome, list[Published]]:
     announce_step(work.party, context.federation, context.run, stage, "failure")
     try:
         return _execute(work)
+    except PanicException:
+        # Not an Exception: it would pass every handler, with a text that may contain a cell.
+        panic = RuntimeError(f"a library panicked: {traceback.format_exc()}")
+        failure = redact_failure(context, stage, panic)
     except Exception as error:
         failure = redact_failure(context, stage, error)
         if failure is error:
@@ -270,6 +274,7 @@ def _execute(work: _Work) -> tuple[Outcome, list[Published]]:
     federation, run = context.federation, context.run
     if stage != "check_table" and "check_table" in context.stages:
         context.require_passed(CHECKED)
+    context.forget_verdicts(stage)
     try:
         with work.progress:
             outcome = STAGES[stage](context)
@@ -278,9 +283,6 @@ def _execute(work: _Work) -> tuple[Outcome, list[Published]]:
             if mailbox.closed:
                 forget_session(party, federation, run, mailbox, context.home)
         raise
-    except PanicException:
-        # Not an Exception: it would pass every handler, with a text that may contain a cell.
-        raise RuntimeError(f"a library panicked: {traceback.format_exc()}") from None
     if outcome.model is not None:
         charge_model(party, federation, run, outcome.model)
     for name, table in outcome.tables.items():

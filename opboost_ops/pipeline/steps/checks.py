@@ -33,8 +33,6 @@ CHECKED = "checked_table"
 
 def check_table(context: Context) -> Outcome:
     """Check the raw table and record its fingerprint; a source is read here and never again."""
-    # The table is read again: verdicts of an earlier attempt do not apply.
-    (context.home.folder / f"{CHECKED}.json").unlink(missing_ok=True)
     if "desensitize" in context.stages:
         own_copy.take(context)
         return _check_unpinned(context)

@@ -69,12 +69,14 @@ def register(context: Context) -> Outcome:
     )
     file = model_file(context)
     evaluation, decision = context.home.json("evaluation"), context.home.json("gate")
+    # A version's files stay the same when a run is repeated after another champion's promotion.
+    gate_why = decision.get("gate_why", decision["why"])
     fitted = context.home.json(SCORING) if context.home.has(SCORING) else {}
     scoring = fitted.get(evaluation["mode"])
     files = {
         file: model.encode(),
         "card.json": card.json_bytes(),
-        "card.html": card_page(card, evaluation, scoring, decision["why"]).encode(),
+        "card.html": card_page(card, evaluation, scoring, gate_why).encode(),
         "evaluation.json": context.home.read("evaluation.json"),
         "columns.json": context.home.read("frame.json"),
         **declaration_files(context),

@@ -3,6 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.privacy.ledger.entries import LedgerEntry
 from tests.federation import FIRST_RUN, Workspace
 from tests.party_state import entries_of
@@ -61,3 +64,33 @@ def test_a_run_that_was_promoted_can_be_cleared_after_another_one(workspace: Wor
     first.step("credit", "evaluate")
     assert first.step("credit", "register")["champion"] is False
     assert registry.champion() == OTHER
+
+
+def killed_in(method: str, workspace: Workspace) -> None:
+    """End a registration in a method of the registry, as a kill would."""
+
+    def die(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    workspace.until("register")
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Registry, method, die)
+        workspace.step("credit", "register")
+
+
+def test_a_run_that_was_killed_while_it_was_promoted_completes_its_promotion(
+    fresh: Workspace,
+) -> None:
+    killed_in("_note", fresh)
+    fresh.step("credit", "evaluate")
+    assert fresh.step("credit", "register")["champion"] is True
+    assert fresh.registry.history()[-1].event == "promoted"
+
+
+def test_a_run_that_was_killed_and_overtaken_keeps_its_version(fresh: Workspace) -> None:
+    killed_in("decide", fresh)
+    fresh.registry.register(OTHER, {"model.txt": b"tree", "evaluation.json": b'{"metrics": {}}'})
+    fresh.registry.promote(OTHER, "a person decided it")
+    fresh.step("credit", "evaluate")
+    assert fresh.step("credit", "register")["champion"] is False
+    assert (fresh.registry.champion(), fresh.registry.history()[-1].event) == (OTHER, "kept")

@@ -1,11 +1,14 @@
 """Later stages ask the party's own home whether a check has passed, and no state of Airflow."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
+from polars.exceptions import PanicException
 
 from opboost_ops.errors import ContractError, OpBoostError
+from opboost_ops.pipeline.steps import assemble
 from tests.federation import Workspace
 from tests.party_state import entries_of
 
@@ -51,3 +54,27 @@ def test_a_check_that_fails_when_it_is_repeated_has_not_passed(fresh: Workspace)
     (folder / "expectations.yaml").unlink()
     fresh.step("credit", "check_frame")
     fresh.step("credit", "train")
+
+
+def test_a_verdict_does_not_outlive_what_it_was_about(fresh: Workspace) -> None:
+    fresh.until("train")
+    for stage in ("check_table", "open_rows", "assemble"):
+        fresh.step("credit", stage)
+    with pytest.raises(ContractError, match="data-quality check of the frame has not passed"):
+        fresh.step("credit", "train")
+    fresh.step("credit", "check_frame")
+    fresh.step("credit", "train")
+
+
+def test_a_panic_while_a_table_is_stored_shows_no_cell(
+    fresh: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def blocks(*_: object) -> Iterator[None]:
+        raise PanicException("cell 4711")
+        yield
+
+    fresh.until("assemble")
+    monkeypatch.setattr(assemble, "join_blocks", blocks)
+    with pytest.raises(OpBoostError) as caught:
+        fresh.step("credit", "assemble")
+    assert "4711" not in str(caught.value)
