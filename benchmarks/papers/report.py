@@ -15,8 +15,7 @@ _PAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 Each section begins with the command that measured it, and shows a selection: all settings, with
 standard deviations, are in `docs/evaluation/*.json`. Run a command in a checkout, with
-`OPBOOST_DATASETS` set to a folder of tables. `--summary FILE` writes the summary;
-`python -m benchmarks.papers report` writes these pages and their pictures.
+`OPBOOST_DATASETS` set to a folder of tables. `report` writes these pages.
 
 [The papers' own workloads](reference/evaluation-papers.md), beside the papers' figures.
 """,
