@@ -103,7 +103,7 @@ def test_installed_it_is_green_and_what_is_missing_is_named(
     assert "BLOCKS" not in green.stdout
     assert "preloads the libraries" in green.stdout
     assert "credit_scoring_train" in green.stdout
-    assert "has not read credit_scoring_admin" in green.stdout
+    assert "has not parsed credit_scoring_admin" in green.stdout
     assert "refresh_interval = 30" in green.stdout
 
     settings = home / "airflow.cfg"

@@ -1,6 +1,8 @@
 """The section [opboost] of Airflow's configuration, and what Airflow lists of the package."""
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import jsonschema
@@ -49,12 +51,17 @@ def test_airflow_lists_the_package_and_its_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_document_shows_lines_that_make_the_dags(federations: Path, tmp_path: Path) -> None:
+def test_the_documents_expression_makes_the_dags(federations: Path, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "airflow.md").read_text()
-    lines = page.rpartition("```python\n")[2].partition("```\n")[0]
-    assert "/srv/credit/federation.yaml" in lines
-    lines = lines.replace("/srv/credit/federation.yaml", str(federations / "credit.yaml"))
+    (expression,) = re.findall(r"`(federation_dags\(Path.+?\)\))`", page)
+    lines = (
+        '"""The DAGs of a federation, for Airflow."""',
+        "from pathlib import Path",
+        "from opboost_ops.orchestration.dags.factory import federation_dags",
+        f"globals().update({expression})",
+    )
     (tmp_path / "dags").mkdir()
-    (tmp_path / "dags" / "mine.py").write_text(lines)
+    (tmp_path / "dags" / "mine.py").write_text("\n".join(lines))
+    shutil.copy(federations / "credit.yaml", tmp_path / "dags" / "federation.yaml")
     dags, _ = shown(tmp_path, "", DAGS=str(tmp_path / "dags"))
     assert "credit_scoring_train" in dags
