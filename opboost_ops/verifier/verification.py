@@ -26,10 +26,10 @@ def verify(places: Sequence[str | Path]) -> list[Outcome]:
             name = store.rstrip("/").rpartition("/")[2]
             try:
                 folder = copied(store, Path(temporary, str(number)))
+                runs = read_store(folder)
             except OSError:
                 outcomes.append(Outcome(f"store {name}").check([(check_store, [("", ())])]))
                 continue
-            runs = read_store(folder)
             plans[store] = list(_readable(runs))
             checks = _of_store(folder, runs, plans[store], everything.federations)
             outcomes.append(Outcome(f"store {name}").check(checks))

@@ -1,7 +1,7 @@
 """The same promises in horizontal learning, with XGBoost, with a left join, and in a bucket."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +189,21 @@ def test_a_store_that_cannot_be_read_is_not_checkable(workspace: Workspace) -> N
     store, party = verify([workspace.folder / "bank"])
     assert statuses(store) == {"store": "not checkable"}
     assert broken([party]) == set()
+
+
+def test_a_store_with_a_folder_that_cannot_be_read_is_not_checkable(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ``lost+found`` of a file system, which only its root reads."""
+    closed, entries = workspace.folder / "exchange" / "lost+found", Path.iterdir
+    closed.mkdir()
+
+    def iterdir(path: Path) -> Iterator[Path]:
+        if path == closed:
+            raise PermissionError(path)
+        return entries(path)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    store, *parties = verify([workspace.folder])
+    assert statuses(store) == {"store": "not checkable"}
+    assert broken(parties) == set()
