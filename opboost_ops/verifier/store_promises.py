@@ -46,7 +46,7 @@ def check_keys(plan: Plan, federations: Mapping[str, Mapping[str, Any]]) -> Iter
         agreed = {declared["signing_key"], declared.get("encryption_key"), *revoked}
         agreed |= {former["key"] for former in declared.get("former_keys", [])}
         named = {*plan.signing_keys(party), planned.get("encryption_key")}
-        yield named <= agreed, f"another key of {party}"
+        yield named - {None} <= agreed, f"another key of {party}"
         if planned["signing_key"] in revoked:
             # Its owner signed with it before the revocation, and a thief could have.
             yield None, f"a signing key of {party} that nobody has revoked since"

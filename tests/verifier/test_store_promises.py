@@ -221,6 +221,14 @@ def test_a_store_alone_is_verified_by_the_keys_of_its_plans(trained_once: Worksp
     assert set(status.values()) == {"held"}
 
 
+def test_a_first_encryption_key_breaks_no_plan_of_before(workspace: Workspace) -> None:
+    def without(plan: Any) -> None:
+        del plan["federation"]["parties"]["credit"]["encryption_key"]
+
+    replan(workspace.folder, "credit", without)
+    assert "keys" not in broken(verify([workspace.folder]))
+
+
 def test_the_demo_ends_with_the_number_of_promises_and_fails_by_a_broken_one(
     workspace: Workspace,
 ) -> None:
