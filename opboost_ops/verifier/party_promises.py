@@ -179,12 +179,12 @@ def _differences(plan: Plan, agreed: Mapping[str, Any]) -> list[str]:
     ]
     if agreed["protocol"] != plan.document["protocol"]:
         paths.append("protocol")
-    training = _DEFAULT_TRAINING | agreed["federation"].get("training", {})
-    for key, value in plan.training.items():
+    training = agreed["federation"].get("training", {})
+    free = () if plan.is_horizontal else _FREE_TRAINING
+    for key in sorted((plan.training.keys() | training.keys()).difference(free)):
         # Exact sums are null in an agreement, and said in so many words in a plan.
-        stated = dict(entries_of(None if value == "none" else value))
-        is_free = key in _FREE_TRAINING and not plan.is_horizontal
-        if not is_free and stated != dict(entries_of(training.get(key))):
+        value = None if plan.training.get(key) == "none" else plan.training.get(key)
+        if dict(entries_of(value)) != dict(entries_of((_DEFAULT_TRAINING | training).get(key))):
             paths.append(f"training.{key}")
     for party in plan.feature_holders:
         for column in plan.columns(party):

@@ -78,6 +78,11 @@ def another_training(folder: Path) -> None:
     replan(folder, "lender_01", lambda plan: plan["federation"]["training"].update(trees=9))
 
 
+def less_training(folder: Path) -> None:
+    """A plan that is silent on what was agreed."""
+    replan(folder, "lender_01", lambda plan: plan["federation"]["training"].pop("trees"))
+
+
 def unknown_kind(folder: Path) -> None:
     """Something that no run has, signed by its party."""
     place = one(folder, "exchange/lenders/*/masked/lender_02/facts-00000-00")
@@ -100,6 +105,7 @@ def better_than_it_is(folder: Path) -> None:
         ("order", forged_round),
         ("order", unknown_kind),
         ("agreement", another_training),
+        ("agreement", less_training),
         ("audit", unlogged_rounds),
         ("ledger", unentered_rounds),
         ("metrics", better_than_it_is),
