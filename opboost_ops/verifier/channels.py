@@ -42,7 +42,7 @@ def counts_of(mechanism: Mapping[str, Any], lower: int, upper: int) -> tuple[lis
     """Outputs of a mechanism of docs/choosing.md, and counts for each input of the domain."""
     name, size, outputs = mechanism["name"], upper - lower + 1, list(range(lower, upper + 1))
     if name == "designed":
-        table = mechanism["table"]
+        table = mechanism.get("table")
         if not isinstance(table, Mapping) or (table["lower"], table["upper"]) != (lower, upper):
             raise NotCheckableError("a designed table of another domain, or in another file")
         return list(table["outputs"]), [list(map(int, row)) for row in table["counts"]]
@@ -154,6 +154,8 @@ def curve_fault(
 
 def label_of(mechanism: Mapping[str, Any]) -> str:
     """The name of a mechanism as manifests print it, up to what is said of its partitions."""
+    if mechanism["name"] not in _MECHANISMS:
+        raise NotCheckableError(f"the mechanism {mechanism['name']}")
     return f"{_MECHANISMS[mechanism['name']][0]}, epsilon {float(mechanism['epsilon']):g}"
 
 

@@ -229,6 +229,21 @@ def test_a_first_encryption_key_breaks_no_plan_of_before(workspace: Workspace) -
     assert "keys" not in broken(verify([workspace.folder]))
 
 
+@pytest.mark.parametrize("mechanism", [{"name": "laplace"}, {"name": "designed"}])
+def test_what_cannot_be_built_again_is_missing_and_not_broken(
+    mechanism: Any, workspace: Workspace
+) -> None:
+    def change(plan: Any) -> None:
+        features = plan["federation"]["parties"]["bank"]["features"]
+        features["income"]["mechanism"] = {"epsilon": 1.0, **mechanism}
+
+    replan(workspace.folder, "credit", change)
+    store = verified(workspace, "exchange")[0]
+    about = [p for p in store.promises if p.name in ("columns", "losses", "sizes")]
+    assert [bool(promise.missing) for promise in about] == [True, True, True]
+    assert [promise.status for promise in about] == ["held", "held", "held"]
+
+
 def test_the_demo_ends_with_the_number_of_promises_and_fails_by_a_broken_one(
     workspace: Workspace,
 ) -> None:
