@@ -285,6 +285,11 @@ def check_queries(own: OwnSide) -> Iterator[Check]:
     for receiver, month, _, people in own.state.asked:
         months[receiver, month] += people
         everybody[receiver] += people
+    caps = own.party.policy.get("alignment") or {}
+    counts = {"max_new_queries": months.values(), "max_queries_total": everybody.values()}
+    for name, people in counts.items():
+        cap = caps.get(name)
+        yield cap is None or max(people, default=0) <= cap, f"more than {name}"
     counted = {query for _, _, query, _ in own.state.asked}
     for artifact, plan in own.published:
         if artifact.kind == "psi_answer":
@@ -292,11 +297,6 @@ def check_queries(own: OwnSide) -> Iterator[Check]:
             is_counted = artifact.manifest["answers"] in counted
             is_whole = artifact.manifest["rows"] <= month
             yield is_counted and is_whole, f"{artifact.place} is not counted"
-    caps = own.party.policy.get("alignment") or {}
-    counts = {"max_new_queries": months.values(), "max_queries_total": everybody.values()}
-    for name, people in counts.items():
-        cap = caps.get(name)
-        yield cap is None or max(people, default=0) <= cap, f"more than {name}"
 
 
 def _sums(losses: Iterable[tuple[str, Loss]]) -> dict[str, Loss]:

@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,9 @@ _FIELDS = frozenset(
     | {"rows", "losses", "releases", "files", "encrypted_to", "experiment", "software"}
 )
 _OPTIONAL = frozenset({"round", "head", "seen"})
+
+#: By federation, party and receiver, the state of each number of a checkpoint that was seen.
+States = dict[tuple[str, str, str], dict[int, str]]
 
 
 def check_plan(artifacts: Artifacts) -> Iterator[Check]:
@@ -210,32 +212,28 @@ def check_experiments(artifact: Artifact, plan: Plan) -> Iterator[Check]:
     yield artifact.manifest["experiment"] is planned, "not as its plan"
 
 
-def check_checkpoints(plans: Iterable[Plan]) -> Iterator[Check]:
+def check_checkpoints(artifact: Artifact, plan: Plan, states: States) -> Iterator[Check]:
     """Checkpoints are signed by their party, and no number stands for two states."""
-    states: defaultdict[tuple[str, str, str], dict[int, str]] = defaultdict(dict)
-    for plan in plans:
-        for artifact in plan.artifacts.values():
-            manifest, place = artifact.manifest, artifact.place
-            # In a session the checkpoint beside a party's key stands for all its messages.
-            is_given = "head" in manifest or artifact.kind in ("masked", "decision")
-            yield is_given, f"{place}: without a checkpoint"
-            seen = manifest.get("seen", {}).items()
-            given = [(party, plan.label_holder, head) for party, head in seen]
-            if "head" in manifest:
-                receiver = plan.receiver(artifact) or plan.label_holder
-                given.append((manifest["party"], receiver, manifest["head"]))
-            for party, receiver, head in given:
-                signed = {"party": party, "federation": artifact.federation, "receiver": receiver}
-                signed |= {"number": head["number"], "head": head["head"]}
-                message, signature = canonical(signed), bytes.fromhex(head["signature"])
-                if _is_signed(plan.parties[party].get("revoked_keys", []), message, signature):
-                    yield None, f"a checkpoint of {party} under a key that is not revoked"
-                else:
-                    is_signed = _is_signed(plan.signing_keys(party), message, signature)
-                    yield is_signed, f"{place}: the checkpoint of {party} is not signed by it"
-                numbers = states[artifact.federation, party, receiver]
-                first = numbers.setdefault(head["number"], head["head"])
-                yield first == head["head"], f"{place}: {party} gave one number twice"
+    manifest = artifact.manifest
+    # In a session the checkpoint beside a party's key stands for all its messages.
+    is_given = "head" in manifest or artifact.kind in ("masked", "decision")
+    yield is_given, "without a checkpoint"
+    given = [(party, plan.label_holder, head) for party, head in manifest.get("seen", {}).items()]
+    if "head" in manifest:
+        receiver = plan.receiver(artifact) or plan.label_holder
+        given.append((manifest["party"], receiver, manifest["head"]))
+    for party, receiver, head in given:
+        signed = {"party": party, "federation": artifact.federation, "receiver": receiver}
+        signed |= {"number": head["number"], "head": head["head"]}
+        message, signature = canonical(signed), bytes.fromhex(head["signature"])
+        if _is_signed(plan.parties[party].get("revoked_keys", []), message, signature):
+            yield None, f"a checkpoint of {party} under a key that is not revoked"
+        else:
+            is_signed = _is_signed(plan.signing_keys(party), message, signature)
+            yield is_signed, f"the checkpoint of {party} is not signed by it"
+        numbers = states.setdefault((artifact.federation, party, receiver), {})
+        first = numbers.setdefault(head["number"], head["head"])
+        yield first == head["head"], f"{party} gave one number twice"
 
 
 def _is_signed(keys: Iterable[str], message: bytes, signature: bytes) -> bool:

@@ -82,7 +82,8 @@ def _of_store(
     every = [(a.place, (a, plan)) for plan in plans for a in plan.artifacts.values()]
     for check in store_promises.ABOUT_ARTIFACTS:
         yield check, every
-    yield store_promises.check_checkpoints, [("", (plans,))]
+    states: store_promises.States = {}
+    yield store_promises.check_checkpoints, [(place, (*of, states)) for place, of in every]
 
 
 def _of_party(party: Party, plans: Sequence[Plan]) -> Iterator[Checks]:

@@ -69,6 +69,11 @@ def flip(path: Path) -> None:
     path.write_bytes(raw[:-100] + bytes([raw[-100] ^ 1]) + raw[-99:])
 
 
+def damage(workspace: Workspace, name: str) -> None:
+    """Cut a manifest off after its first byte."""
+    (place(workspace, name) / "manifest.json").write_bytes(b"{")
+
+
 def copy_artifact(workspace: Workspace, name: str, other: str) -> None:
     """Put an artifact at another place of its run, too."""
     shutil.copytree(place(workspace, name), place(workspace, other))
@@ -82,6 +87,12 @@ def broken(outcomes: list[Outcome]) -> set[str]:
         for promise in outcome.promises
         if promise.status == "broken"
     }
+
+
+def faults(outcome: Outcome, name: str) -> list[str]:
+    """Where a promise is broken."""
+    (promise,) = [promise for promise in outcome.promises if promise.name == name]
+    return promise.broken
 
 
 def statuses(outcome: Outcome) -> dict[str, str]:

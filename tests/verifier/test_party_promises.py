@@ -19,7 +19,7 @@ from opboost_ops.verifier.party_state import PartyState
 from opboost_ops.verifier.places import Party
 from tests.commands import printed_json
 from tests.federation import FIRST_RUN, Workspace
-from tests.verifier.tampering import broken, executed, flip, place, resign, verified
+from tests.verifier.tampering import broken, damage, executed, faults, flip, place, resign, verified
 
 Tamper = Callable[[Workspace], None]
 
@@ -183,6 +183,16 @@ TAMPERS: dict[str, list[Tamper]] = {
 def test_a_tamper_breaks_its_promise(name: str, tamper: Tamper, workspace: Workspace) -> None:
     tamper(workspace)
     assert name in broken(verify([workspace.folder / "bank"]))
+
+
+def test_a_damaged_answer_hides_no_cap(workspace: Workspace) -> None:
+    workspace.declare(
+        "bank/policy.yaml", alignment={"max_new_queries": 100, "max_queries_total": 9}
+    )
+    over_the_cap(workspace)
+    over = faults(verified(workspace, "bank")[-1], "queries")
+    damage(workspace, "psi_answer/bank")
+    assert set(faults(verified(workspace, "bank")[-1], "queries")) > set(over)
 
 
 def test_each_promise_about_a_holder_is_held_and_has_a_tamper(trained_once: Workspace) -> None:

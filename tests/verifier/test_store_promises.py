@@ -14,6 +14,8 @@ from tests.federation import Workspace
 from tests.verifier.tampering import (
     broken,
     copy_artifact,
+    damage,
+    faults,
     place,
     replan,
     resign,
@@ -89,7 +91,7 @@ def without_a_checkpoint(workspace: Workspace) -> None:
 
 
 def damaged_manifest(workspace: Workspace) -> None:
-    (place(workspace, "ranks/bank") / "manifest.json").write_bytes(b"{")
+    damage(workspace, "ranks/bank")
 
 
 def longer_table(workspace: Workspace) -> None:
@@ -227,6 +229,15 @@ def test_a_first_encryption_key_breaks_no_plan_of_before(workspace: Workspace) -
 
     replan(workspace.folder, "credit", without)
     assert "keys" not in broken(verify([workspace.folder]))
+
+
+def test_a_damaged_manifest_hides_no_checkpoint_of_another(workspace: Workspace) -> None:
+    another_checkpoint(workspace)
+    others = faults(verified(workspace, "exchange")[0], "checkpoints")
+    damage(workspace, "psi_answer/shop")
+    named = faults(verified(workspace, "exchange")[0], "checkpoints")
+    assert set(named) > set(others)
+    assert any("psi_answer/shop" in fault for fault in named)
 
 
 @pytest.mark.parametrize("mechanism", [{"name": "laplace"}, {"name": "designed"}])
