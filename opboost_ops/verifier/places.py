@@ -71,7 +71,7 @@ Artifacts = Mapping[str, Artifact]
 
 
 def read_store(folder: Path) -> dict[str, Artifacts]:
-    """All runs in a store, by ``<federation>/<run>``."""
+    """All runs in a store, by ``<federation>/<run>``; an emptied folder is an artifact, too."""
     runs: dict[str, Artifacts] = {}
     for run in _folders(folder, 2):
         name = run.relative_to(folder).as_posix()
@@ -79,7 +79,7 @@ def read_store(folder: Path) -> dict[str, Artifacts]:
         names = {
             place.relative_to(run).as_posix(): place
             for place in places
-            if any(map(Path.is_file, place.iterdir()))
+            if any(map(Path.is_file, place.iterdir())) or not any(place.iterdir())
         }
         if _RUN.fullmatch(run.name) and names:
             runs[name] = {

@@ -118,6 +118,11 @@ def one_byte_less(workspace: Workspace) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
+def no_files(workspace: Workspace) -> None:
+    for path in place(workspace, "psi_answer/shop").iterdir():
+        path.unlink()
+
+
 def one_file_more(workspace: Workspace) -> None:
     (place(workspace, "ranks/shop") / "people.csv").write_text("1\n")
 
@@ -179,7 +184,7 @@ TAMPERS: dict[str, list[Tamper]] = {
     "strays": [table_beside_artifacts, table_in_no_run],
     "signatures": [flipped_signature, signed_by_another, expired_key_without_a_day],
     "publishers": [signed_by_another],
-    "files": [one_byte_less, one_file_more],
+    "files": [one_byte_less, one_file_more, no_files],
     "digests": [changed_plan],
     "places": [elsewhere, second_ranks_in_a_round, another_protocol, damaged_manifest],
     "order": [answers_nothing],
