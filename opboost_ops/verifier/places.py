@@ -196,15 +196,15 @@ class Places:
         folder = path.parent if path.name == FEDERATION and path.is_file() else path
         if not folder.is_dir():
             raise CannotBeginError(f"{path} is no folder.")
+        self._add_federation(folder)
         if (folder / SITE).is_file():
-            self._add_federation(folder)
             self._add_federation(folder.parent)
             self._add_party(folder)
         elif (folder / FEDERATION).is_file():
-            self._add_federation(folder)
-            for site in sorted(folder.glob(f"*/{SITE}")):
+            sites = sorted(folder.glob(f"*/{SITE}"))
+            for site in sites:
                 self._add_party(site.parent)
-            if not self.parties:
+            if not sites:
                 raise CannotBeginError(f"No folder in {folder} has a {SITE}.")
         elif (folder / ".identity").exists() or read_store(folder):
             self.stores[str(folder.resolve())] = None

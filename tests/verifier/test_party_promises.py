@@ -231,5 +231,13 @@ def test_the_exit_status_says_whether_a_promise_is_broken(
     assert [place["place"] for place in places] == ["store exchange", "party bank"]
 
 
+def test_a_federation_without_parties_cannot_be_verified_beside_one(
+    trained_once: Workspace, tmp_path: Path
+) -> None:
+    (tmp_path / "federation.yaml").write_bytes(trained_once.file.read_bytes())
+    places = [str(trained_once.folder / "bank"), str(tmp_path)]
+    assert CliRunner().invoke(app, ["verify", *places]).exit_code == 2
+
+
 def test_a_folder_of_something_else_cannot_be_verified(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["verify", str(tmp_path)]).exit_code == 2
