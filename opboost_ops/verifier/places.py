@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +19,7 @@ PUBLISHED = "published.json"
 MANIFEST, SIGNATURE, DOCUMENT = "manifest.json", "manifest.sig", "document.json"
 FEDERATION, SITE, POLICY = "federation.yaml", "site.yaml", "policy.yaml"
 
-_RUN = re.compile(r"[0-9a-f]{16}")
+_RUN = "[0-9a-f]" * 16
 _MOST = 16 << 20
 
 
@@ -81,7 +80,7 @@ def read_store(folder: Path) -> dict[str, Artifacts]:
             for place in places
             if any(map(Path.is_file, place.iterdir())) or not any(place.iterdir())
         }
-        if _RUN.fullmatch(run.name) and names:
+        if run.match(_RUN) and names:
             runs[name] = {
                 place: Artifact(f"{name}/{place}", _files_of(path)) for place, path in names.items()
             }
@@ -206,7 +205,7 @@ class Places:
                 self._add_party(site.parent)
             if not sites:
                 raise CannotBeginError(f"No folder in {folder} has a {SITE}.")
-        elif (folder / ".identity").exists() or read_store(folder):
+        elif (folder / ".identity").exists() or any(folder.glob(f"*/{_RUN}/*/*")):
             self.stores[str(folder.resolve())] = None
         else:
             raise CannotBeginError(f"{folder} has no {FEDERATION}, no {SITE}, and is no store.")

@@ -1,6 +1,7 @@
 """The same promises in horizontal learning, with XGBoost, with a left join, and in a bucket."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -213,3 +214,7 @@ def test_a_store_with_a_folder_that_cannot_be_read_is_not_checkable(
     store, *parties = verify([workspace.folder])
     assert statuses(store) == {"store": "not checkable"}
     assert broken(parties) == set()
+    # A copy of a store is known by its runs alone.
+    shutil.rmtree(closed.with_name(".identity"))
+    (store,) = verify([closed.parent])
+    assert statuses(store) == {"store": "not checkable"}
