@@ -18,7 +18,7 @@ from opboost_ops.verifier.plans import RELEASES, ROUNDS, Plan
 #: Entries of a federation file that may change without a new agreement; training is apart, and the
 #: counts of a designed channel are agreed by the digest of the channel.
 _FREE = re.compile(
-    r"schedule|scoring\.(cron|cost_ratio|calibration|interval|reasons)|training\..*"
+    r"(schedule|scoring\.(cron|cost_ratio|calibration|interval|reasons)|training)(\..*)?"
     r"|parties\.[^.]*\.queue|parties\..*\.mechanism\.table(\..*)?"
 )
 

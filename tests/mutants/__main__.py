@@ -76,6 +76,7 @@ PARTS = {
             "tests/unit/exchange/test_hostile_stores.py",
             "tests/unit/exchange/sealed/test_sealed_release.py",
             "tests/integration/orchestration/pages/test_exchange_page.py",
+            "tests/integration/pipeline/steps/test_sealed_steps.py",
         ),
     ),
     "private": Part(("learning/private",), ("tests/unit/learning/private",)),

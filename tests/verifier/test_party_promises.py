@@ -241,3 +241,9 @@ def test_a_federation_without_parties_cannot_be_verified_beside_one(
 
 def test_a_folder_of_something_else_cannot_be_verified(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["verify", str(tmp_path)]).exit_code == 2
+
+
+def test_entries_that_need_no_agreement_may_change(fresh: Workspace) -> None:
+    fresh.edit_yaml("federation.yaml", lambda file: file.update(schedule={"on_tables": "@daily"}))
+    fresh.all()
+    assert broken(verified(fresh)) == set()
