@@ -280,8 +280,8 @@ def _print_block(mechanisms: Mapping[str, Any]) -> None:
 
 def _show_tables(mechanisms: Mapping[str, Any], folder: Path) -> None:
     names = dict.fromkeys(str(entry["table"]) for entry in mechanisms.values() if "table" in entry)
-    if made := [name for name in names if (folder / name).is_file()]:
-        print(f"Put {', '.join(made)} of {folder} beside federation.yaml.")
+    if tables := [name for name in names if (folder / name).is_file()]:
+        print(f"Put {', '.join(tables)} of {folder} beside federation.yaml.")
 
 
 def _show_ranking(ranking: "Ranking") -> None:

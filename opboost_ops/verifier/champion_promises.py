@@ -38,7 +38,7 @@ class Version:
 
     @property
     def task(self) -> str:
-        """What is learnt."""
+        """The task of the label."""
         return str(self.plan.parties[self.plan.label_holder]["label"]["task"])
 
     def json(self, name: str) -> Any:

@@ -29,8 +29,8 @@ _EXACT = Context(prec=80, rounding=ROUND_HALF_EVEN)
 Counts = list[list[int]]
 
 
-class _Given(NamedTuple):
-    """What a channel is built from: partitions begin at values less the least of the domain."""
+class _Parameters(NamedTuple):
+    """Parameters of a channel: partitions begin at values less the least of the domain."""
 
     mechanism: Mapping[str, Any]
     epsilon: Decimal
@@ -54,8 +54,8 @@ def counts_of(mechanism: Mapping[str, Any], lower: int, upper: int) -> tuple[lis
         outputs = [lower + (a + b - 1) // 2 for a, b in pairwise([*starts, size])]
     rounded = _rounded_down if name == "geometric" else _rounded
     with localcontext(_EXACT):
-        given = _Given(mechanism, Decimal(float(mechanism["epsilon"])), starts, size)
-        return outputs, [rounded(weights(given, x)) for x in range(size)]
+        parameters = _Parameters(mechanism, Decimal(float(mechanism["epsilon"])), starts, size)
+        return outputs, [rounded(weights(parameters, x)) for x in range(size)]
 
 
 def _starts(mechanism: Mapping[str, Any], lower: int, size: int) -> list[int]:
@@ -186,14 +186,14 @@ def _rounded_down(shares: Sequence[Decimal]) -> list[int]:
     return [FLOOR + count for count in counts]
 
 
-def _mapped(of: _Given, x: int) -> list[Decimal]:
+def _mapped(of: _Parameters, x: int) -> list[Decimal]:
     """Within the own partition likelier the nearer, elsewhere never."""
     near, home = _decay(of.epsilon, of.size), bisect_right(of.starts, x)
     inside = range(of.starts[home - 1], [*of.starts, of.size][home])
     return [near[abs(x - y)] if y in inside else Decimal(0) for y in range(of.size)]
 
 
-def _adjusted(of: _Given, x: int) -> list[Decimal]:
+def _adjusted(of: _Parameters, x: int) -> list[Decimal]:
     """First a partition, likelier the nearer, then a value in it, likelier the nearer."""
     partitions = list(pairwise([*of.starts, of.size]))
     length = Decimal(of.mechanism.get("theta") or max(b - a for a, b in partitions))
@@ -210,14 +210,14 @@ def _adjusted(of: _Given, x: int) -> list[Decimal]:
     return weights
 
 
-def _geometric(of: _Given, x: int) -> list[Decimal]:
+def _geometric(of: _Parameters, x: int) -> list[Decimal]:
     ratio = (-of.epsilon).exp()
     ends = [ratio ** abs(x - y) / (1 + ratio) for y in range(of.size)]
     inner = [(1 - ratio) * end for end in ends[1:-1]]
     return [ends[0], *inner, *ends[1:][-1:]]
 
 
-def _piecewise(of: _Given, x: int) -> list[Decimal]:
+def _piecewise(of: _Parameters, x: int) -> list[Decimal]:
     if of.epsilon >= 200:
         # From here on an output other than its own has the least count.
         return [Decimal(1) if x == y else Decimal("1e-40") for y in range(of.size)]
@@ -232,13 +232,13 @@ def _piecewise(of: _Given, x: int) -> list[Decimal]:
     return weights
 
 
-def _responses(of: _Given, x: int) -> list[Decimal]:
+def _responses(of: _Parameters, x: int) -> list[Decimal]:
     own, stay = bisect_right(of.starts, x) - 1, of.epsilon.exp()
     return [stay if bucket == own else Decimal(1) for bucket in range(len(of.starts))]
 
 
 #: By mechanism: how manifests call it, and its weights for an input, if these are computed.
-_MECHANISMS: Mapping[str, tuple[str, Callable[[_Given, int], list[Decimal]] | None]] = {
+_MECHANISMS: Mapping[str, tuple[str, Callable[[_Parameters, int], list[Decimal]] | None]] = {
     "global_map": ("Global-map", _mapped),
     "local_map": ("Local-map", _mapped),
     "adj_map": ("Adj-map", _adjusted),

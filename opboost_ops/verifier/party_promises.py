@@ -227,8 +227,8 @@ def check_state(own: OwnSide, artifact: Artifact, plan: Plan) -> Iterator[Check]
     if head is not None:
         receiver = plan.receiver(artifact) or plan.label_holder
         checkpoint = (artifact.federation, receiver, head["number"], head["head"])
-        given = {(name, to, number, d) for name, to, number, _, _, d in own.state.checkpoints}
-        yield checkpoint in given, "the database was rolled back"
+        stored = {(name, to, number, d) for name, to, number, _, _, d in own.state.checkpoints}
+        yield checkpoint in stored, "the database was rolled back"
 
 
 def check_releases(own: OwnSide, artifact: Artifact, plan: Plan) -> Iterator[Check]:

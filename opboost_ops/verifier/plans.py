@@ -84,7 +84,7 @@ class Plan:
 
     @property
     def run(self) -> str:
-        """``<federation>/<run>``."""
+        """Its name, ``<federation>/<run>``."""
         return f"{self.artifact.federation}/{self.artifact.run}"
 
     @property

@@ -218,11 +218,11 @@ def check_checkpoints(artifact: Artifact, plan: Plan, states: States) -> Iterato
     # In a session the checkpoint beside a party's key stands for all its messages.
     is_given = "head" in manifest or artifact.kind in ("masked", "decision")
     yield is_given, "without a checkpoint"
-    given = [(party, plan.label_holder, head) for party, head in manifest.get("seen", {}).items()]
+    heads = [(party, plan.label_holder, head) for party, head in manifest.get("seen", {}).items()]
     if "head" in manifest:
         receiver = plan.receiver(artifact) or plan.label_holder
-        given.append((manifest["party"], receiver, manifest["head"]))
-    for party, receiver, head in given:
+        heads.append((manifest["party"], receiver, manifest["head"]))
+    for party, receiver, head in heads:
         signed = {"party": party, "federation": artifact.federation, "receiver": receiver}
         signed |= {"number": head["number"], "head": head["head"]}
         message, signature = canonical(signed), bytes.fromhex(head["signature"])

@@ -75,7 +75,7 @@ def _of_store(
     plans: Sequence[Plan],
     federations: Mapping[str, Mapping[str, Any]],
 ) -> Iterator[Checks]:
-    """What anyone who reads a store can check, with the federation files beside it."""
+    """Checks for anyone who reads a store, with the federation files beside it."""
     yield store_promises.check_plan, [(run, (artifacts,)) for run, artifacts in runs.items()]
     yield store_promises.check_keys, [(plan.run, (plan, federations)) for plan in plans]
     yield store_promises.check_strays, [("", (folder, runs))]
@@ -87,7 +87,7 @@ def _of_store(
 
 
 def _of_party(party: Party, plans: Sequence[Plan]) -> Iterator[Checks]:
-    """What a party can check with its own folder."""
+    """Checks for a party with its own folder."""
     own = _own_side(party, plans)
     yield check_database, [("database", (party, own))]
     if own is None:
@@ -121,15 +121,15 @@ def _of_party(party: Party, plans: Sequence[Plan]) -> Iterator[Checks]:
         trained = [plan for plan in own.plans if plan.document["purpose"] == "train"]
         versions = [champion_promises.Version(own, plan) for plan in trained]
         versions = [version for version in versions if version.folder.is_dir()]
-        made = [(version.plan.run, (version,)) for version in versions]
-        yield champion_promises.check_versions, made
-        yield champion_promises.check_champion, made
-        yield champion_promises.check_model, made
+        registered = [(version.plan.run, (version,)) for version in versions]
+        yield champion_promises.check_versions, registered
+        yield champion_promises.check_champion, registered
+        yield champion_promises.check_model, registered
         vertical = [(v.plan.run, (v,)) for v in versions if not v.plan.is_horizontal]
         yield champion_promises.check_thresholds, vertical
-        yield champion_promises.check_card, made
-        yield champion_promises.check_metrics, made
-        yield champion_promises.check_gate, made
+        yield champion_promises.check_card, registered
+        yield champion_promises.check_metrics, registered
+        yield champion_promises.check_gate, registered
         champions = [(v.plan.run, (v,)) for v in versions if v.is_champion]
         if state.forgotten and champions:
             yield champion_promises.check_forgotten, champions

@@ -297,7 +297,7 @@ def write_proposal(
     party: str,
     mechanisms: Mapping[str, Any],
     scales: Mapping[str, Any],
-    made: Path,
+    folder: Path,
     left_out: Collection[str] = (),
 ) -> None:
     """Write mechanisms and scales of a party's features into the federation file.
@@ -309,7 +309,7 @@ def write_proposal(
         party: The feature holder.
         mechanisms: By feature.
         scales: By feature.
-        made: Folder of the channels' tables.
+        folder: Folder of the channels' tables.
         left_out: Features that are no longer released.
 
     Raises:
@@ -323,9 +323,9 @@ def write_proposal(
         for name, entry in entries.items():
             if name in features:
                 features[name][key] = entry
-    tables = {made / entry["table"] for entry in mechanisms.values() if "table" in entry}
+    tables = {folder / entry["table"] for entry in mechanisms.values() if "table" in entry}
     for table in tables:
-        if table.is_file() and made.resolve() != file.parent.resolve():
+        if table.is_file() and folder.resolve() != file.parent.resolve():
             copyfile(table, file.parent / table.name)
     load_federation(file, data)
     dump(file, data)
