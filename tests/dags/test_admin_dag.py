@@ -112,7 +112,7 @@ def test_a_party_does_what_is_asked_of_it_alone(
 def test_a_run_that_no_person_has_triggered_does_nothing(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Airflow gives it the name of whoever triggered the run of the task that started it."""
+    """Airflow gives it the name of the user who triggered the run of the task that started it."""
     stop = {"party": "bank", "act": "stop", "reason": "privacy"}
     for kind in ("operator_triggered", "asset_triggered", "backfill"):
         with pytest.raises(AirflowFailException, match="only a person may request"):

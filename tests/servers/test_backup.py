@@ -57,7 +57,7 @@ def test_from_a_file_to_postgresql_and_on_and_back(
             for name in names
         )
     assert kept == len(after[0])
-    # Whoever forgets a person is told of them.
+    # The command that forgets a person names them.
     assert all(name in printed("forget", bank, "nobody") for name in names)
     engine.dispose()
     # And into a file again.
