@@ -52,4 +52,6 @@ def test_a_retry_after_a_recovery_sends_nothing(fresh: Workspace) -> None:
         with pytest.raises(Exception, match="has ended") as caught:
             run.step(PARTY, stage)
         assert "Trigger a new run" in str(caught.value)
+        if stage == "desensitize":
+            run.step(PARTY, "check_release")
     assert f"ranks/{PARTY}" not in run.published()

@@ -73,8 +73,9 @@ def test_however_tables_are_sorted_kept_and_cut_the_same_bytes_leave(
     workspace.until("assemble")
     twin.until("assemble")
     assert twin.files("exchange") == workspace.files("exchange")
-    for party, stage in (("a", "psi_query"), ("b0", "digest_ids"), ("b0", "seal"),
-                         ("b0", "psi_answer"), ("a", "open_rows")):  # fmt: skip
+    for party, stage in (("a", "psi_query"), ("b0", "digest_ids"),
+                         ("b0", "check_release"), ("b0", "seal"), ("b0", "psi_answer"),
+                         ("a", "open_rows")):  # fmt: skip
         twin.step(party, stage)
     assert twin.files("exchange") == workspace.files("exchange")
     for kind in ("psi_query", "psi_answer", "shares", "ranks"):
