@@ -45,6 +45,10 @@ for dag_id in sorted(dags, reverse=True):  # Training comes before scoring.
     states[dag_id] = " ".join([str(whole.state), *skipped])
     runs[dag_id] = manifest.run_id(dag_id, whole.run_id)
 manifest.run_id = lambda dag_id, _: runs[dag_id]
+# A stage that runs again takes back the verdicts on what follows from it.
+homes = Path(sys.argv[3]).parents[1].glob("*/home/*/*/checked_*.json")
+verdicts = {path: path.read_bytes() for path in homes}
+assert verdicts
 for name, (dag_id, task, party, text) in FAILURES.items():
     stage = catalogue.STAGES[name]
     catalogue.STAGES[name] = failing(stage, {party: text})
@@ -52,4 +56,6 @@ for name, (dag_id, task, party, text) in FAILURES.items():
     failed = [ti.task_id for ti in run.get_task_instances() if ti.state == "failed"]
     states[name] = f"{run.state} {' '.join(failed)}"
     catalogue.STAGES[name] = stage
+    for path, content in verdicts.items():
+        path.write_bytes(content)
 RESULT.write_text(json.dumps(states))
