@@ -9,7 +9,8 @@ from functools import cache
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.exchange.kinds import KINDS, ArtifactKind, RunType, kinds_of, run_type
-from opboost_ops.pipeline.protocol import PHASES, STEPS, Chain, Phase, Step
+from opboost_ops.pipeline.protocol import PHASES, STEPS
+from opboost_ops.pipeline.step_types import Chain, Phase, Step
 
 #: The label holder's first stage, which is in no phase.
 OPEN = "open_run"

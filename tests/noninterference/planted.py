@@ -23,9 +23,10 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline import catalogue
 from opboost_ops.pipeline.inputs import own_copy, raw_table
 from opboost_ops.pipeline.inputs.raw_blocks import whole_table
-from opboost_ops.pipeline.protocol import STEPS, Disclosure
+from opboost_ops.pipeline.protocol import STEPS
 from opboost_ops.pipeline.runner import runner
 from opboost_ops.pipeline.stage import Context, Outcome, Stage
+from opboost_ops.pipeline.step_types import Disclosure
 from opboost_ops.pipeline.steps import open_rows
 from tests.noninterference.rewriting import STRANGERS
 from tests.noninterference.runs import PARTY

@@ -9,7 +9,8 @@ from airflow.sdk import Param
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.training import AnyTraining, Denoise, Training
 from opboost_ops.pipeline.phases import phases
-from opboost_ops.pipeline.protocol import STEPS, Chain
+from opboost_ops.pipeline.protocol import STEPS
+from opboost_ops.pipeline.step_types import Chain
 
 #: Description of the task that opens a run.
 OPENS = (

@@ -18,7 +18,8 @@ from opboost_ops.orchestration.dags.documentation import OPENS, description
 from opboost_ops.orchestration.dags.notifications import CALLBACKS
 from opboost_ops.orchestration.dags.operators import FormOperator, PartyOperator
 from opboost_ops.pipeline.phases import phases
-from opboost_ops.pipeline.protocol import STEPS, Phase
+from opboost_ops.pipeline.protocol import STEPS
+from opboost_ops.pipeline.step_types import Phase
 
 #: Only network failures are retried; `tasks.execute` makes all other failures final.
 _RETRIES = {

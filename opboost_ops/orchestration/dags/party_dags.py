@@ -21,7 +21,7 @@ from opboost_ops.orchestration.dags.groups import (
 from opboost_ops.orchestration.dags.operators import PartyOperator, StoreSensor
 from opboost_ops.orchestration.pages.airflow import TAG
 from opboost_ops.pipeline.phases import phases, stages_of
-from opboost_ops.pipeline.protocol import Phase
+from opboost_ops.pipeline.step_types import Phase
 
 
 def names_in(value: str | None) -> tuple[str, ...] | None:

@@ -6,8 +6,9 @@ from typing import Any, Literal
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.learning.federboost.sum_noise import SumNoise
-from opboost_ops.pipeline.protocol import EVERYBODY, STEPS
+from opboost_ops.pipeline.protocol import STEPS
 from opboost_ops.pipeline.runner.publication import Publisher, experiment_of
+from opboost_ops.pipeline.step_types import EVERYBODY
 from opboost_ops.privacy.ledger.budgets import Budget, ModelCharge
 from opboost_ops.privacy.ledger.entries import LedgerEntry
 

@@ -9,7 +9,8 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.kinds import disclosure, kinds_of
 from opboost_ops.pipeline.party import own_table
 from opboost_ops.pipeline.phases import steps
-from opboost_ops.pipeline.protocol import EVERYBODY, STEPS
+from opboost_ops.pipeline.protocol import STEPS
+from opboost_ops.pipeline.step_types import EVERYBODY
 from opboost_ops.privacy import edge_charges
 
 #: Sender, receiver and disclosed content.

@@ -26,9 +26,9 @@ from opboost_ops.errors import OpBoostError
 from opboost_ops.pipeline.party.form_values import with_form
 from opboost_ops.pipeline.party.party_sites import common_environment, party_environment, site_files
 from opboost_ops.pipeline.phases import OPEN, phases, stages_of
-from opboost_ops.pipeline.protocol import Phase
 from opboost_ops.pipeline.runner.fork_server import ForkServer
 from opboost_ops.pipeline.runner.worker import Assignment, call_line, received_error
+from opboost_ops.pipeline.step_types import Phase
 
 if TYPE_CHECKING:
     from opboost_ops.pipeline.party.inbox import Run
