@@ -7,7 +7,6 @@ Parquet to Parquet, beside reading and writing the same table.
 
 import tempfile
 import time
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,6 @@ from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise
 
 SECRET = bytes(32)
-COLUMN = uuid.UUID(int=1)
 
 
 def main() -> None:

@@ -401,7 +401,7 @@ def section(found: Mapping[str, Any], _: Path) -> str:
         (
             row["setting"],
             f"{guesses[row['setting']]:.0%}",
-            *(f"{row[f'{mode}_median']:.0%}, {row[f'{mode}_worst']:.0%}" for mode in MODES),
+            *(f"{row[f'{mode}_median']:z.0%}, {row[f'{mode}_worst']:z.0%}" for mode in MODES),
         )
         for row in found["shares"]
         if row["setting"] not in ENDS
@@ -425,7 +425,9 @@ def section_tried(found: Mapping[str, Any], _: Path) -> str:
         same = [other for other in rows if other["setting"] == row["setting"]]
         if row["setting"] in (*JUDGED, *TRIED, *FEWER):
             guesses = (max(of["guess"] for of in same), fmean(of["mean_guess"] for of in same))
-            shares = (f"{row[f'{mode}_median']:.0%}, {row[f'{mode}_worst']:.0%}" for mode in MODES)
+            shares = (
+                f"{row[f'{mode}_median']:z.0%}, {row[f'{mode}_worst']:z.0%}" for mode in MODES
+            )
             lines.append((row["setting"], "{:.0%}, {:.0%}".format(*guesses), *shares))
     judged = (f"{_SHORT[mode]}: median, worst" for mode in MODES)
     heads = ("setting", "guessed right: most, mean", *judged)
@@ -443,13 +445,16 @@ over all columns; one that is not released counts as 10 %.
 {table(heads, lines)}
 
 - **Better edges bring little under both caps**: exact ones show how much. Twice the cells at half
-  the loss of a step change little; forty cells tell more, because a tenth is guessed more often.
+  the loss of a step change little; forty cells disclose more: a tenth is guessed more often.
 - **Fewer columns at the same sum gain most.** Each loses more than these caps: their party
   [chooses that](../choosing.md#fewer-columns-for-the-same-loss). *Half of the columns* are those
   that a model of an earlier release uses most; the loss of that release is not counted.
-- **`init` is worst on {worst}**, where the best of these settings gains {gain:.3f} at all.
+- **`init` is worst on {worst}**, where the best of these settings gains only {gain:.3f}.
 """
 
+
+_FULL: Mapping[str, Any] = {"tables": TABLES, "draws": 3, "rows": 12_000}
+_QUICK: Mapping[str, Any] = {"tables": ("powerplant",), "draws": 1, "rows": 1_500}
 
 EXPERIMENTS = (
     Experiment(
@@ -457,15 +462,15 @@ EXPERIMENTS = (
         "The share of the gain that `init` and `plan --write` reach, by table.",
         run,
         section,
-        options={"tables": TABLES, "draws": 3, "rows": 12_000},
-        quick={"tables": ("powerplant",), "draws": 1, "rows": 1_500},
+        options=_FULL,
+        quick=_QUICK,
     ),
     Experiment(
         "defaults-tried",
         "The same share of other cells, edges and divisions.",
         run_tried,
         section_tried,
-        options={"tables": TABLES, "draws": 3, "rows": 12_000},
-        quick={"tables": ("powerplant",), "draws": 1, "rows": 1_500},
+        options=_FULL,
+        quick=_QUICK,
     ),
 )

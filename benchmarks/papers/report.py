@@ -15,7 +15,8 @@ _PAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 Each section begins with the command that measured it, and shows a selection: all settings, with
 standard deviations, are in `docs/evaluation/*.json`. Run a command in a checkout, with
-`OPBOOST_DATASETS` set to a folder of tables. `report` writes these pages.
+`OPBOOST_DATASETS` set to a folder of tables. `python -m
+benchmarks.papers report` writes these pages.
 
 [The papers' own workloads](reference/evaluation-papers.md), beside the papers' figures.
 """,

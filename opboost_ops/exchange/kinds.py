@@ -202,10 +202,10 @@ def kinds_of(federation: Federation, purpose: Purpose) -> tuple[ArtifactKind, ..
 
 
 def disclosure(kind: str, federation: Federation) -> str:
-    """The exact disclosure of an artifact to its reader, in a sentence.
+    """Return what an artifact discloses exactly to its reader.
 
     Args:
-        kind: Its name.
-        federation: As declared.
+        kind: Name of the kind.
+        federation: The federation as declared.
     """
     return sentence(KINDS[kind].discloses, federation)

@@ -35,7 +35,7 @@ from opboost_ops.privacy.ledger.budgets import ModelCharge
 from opboost_ops.privacy.releases import FeatureResponses
 
 
-class ReleaseDoor(Protocol):
+class ReleaseAccess(Protocol):
     """Interface of a stage to the party's releases in a run."""
 
     def unpinned(self, people: np.ndarray) -> np.ndarray:
@@ -157,7 +157,7 @@ class Context(PartyContext):
     timeout: float
     acceptance: Acceptance
     open_mailbox: Callable[[], Mailbox]
-    releases: ReleaseDoor
+    releases: ReleaseAccess
     confirm: Callable[[Sequence[str]], None]
     tell: Tell
     waited: list[float] = field(default_factory=list)
@@ -185,8 +185,7 @@ class Context(PartyContext):
         Args:
             stage: Name of the stage; its own check and those of later stages have to run again.
         """
-        later = self.stages[self.stages.index(stage) :] if stage in self.stages else ()
-        for name in later:
+        for name in self.stages[self.stages.index(stage) :]:
             if name.startswith("check_"):
                 verdict = self.home.folder / f"checked_{name.removeprefix('check_')}.json"
                 verdict.unlink(missing_ok=True)

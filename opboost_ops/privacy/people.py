@@ -16,6 +16,7 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.ledger.database import Database, Records
 from opboost_ops.privacy.ledger.tables import table
 from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
+from opboost_ops.tables.spill.parts import gather
 
 IdType = Literal["string", "integer"]
 
@@ -243,3 +244,18 @@ class Forgotten(Records):
             if new:
                 connection.execute(sa.insert(_FORGOTTEN), [{"person": person} for person in new])
         return len(new)
+
+
+def sort_people(scratch: Scratch, keys: np.ndarray) -> tuple[People, np.ndarray]:
+    """Sort people by hash, and return the table row of each.
+
+    Args:
+        scratch: Spills arrays to disk if they exceed its memory limit.
+        keys: Keyed hashes, uint8, shape (n, 16).
+    """
+    high = scratch.zeros(len(keys), np.uint64)
+    low = scratch.zeros(len(keys), np.uint64)
+    for rows in slices(len(keys)):
+        high[rows], low[rows] = halves(keys[rows])
+    order = np.argsort(high, kind="stable").astype(np.min_scalar_type(len(keys)))
+    return People(gather(scratch, high, order), gather(scratch, low, order)), order

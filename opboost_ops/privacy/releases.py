@@ -25,10 +25,10 @@ from opboost_ops.privacy.declarations import Declaration, Loss
 from opboost_ops.privacy.ledger.database import Database, Records
 from opboost_ops.privacy.ledger.entries import Ledger, LedgerEntry
 from opboost_ops.privacy.ledger.tables import now, table
-from opboost_ops.privacy.people import Forgotten, Match, People, halves, merge
+from opboost_ops.privacy.people import Forgotten, Match, People, merge, sort_people
 from opboost_ops.privacy.pins import Draw, PinFile, Pinned, Pins, draw_pins, exact_values, responses
 from opboost_ops.privacy.release_records import RELEASES, Release, read_release, release_row
-from opboost_ops.tables.spill.arrays import Scratch, slices
+from opboost_ops.tables.spill.arrays import slices
 from opboost_ops.tables.spill.parts import gather
 
 _RUNS = table("run_releases", {"federation": 160, "run": 40}, releases=str)
@@ -418,21 +418,6 @@ class Releases(Records):
     def _all(self) -> list[Release]:
         query = sa.select(RELEASES).order_by(RELEASES.c.number)
         return [read_release(row) for row in self._database.rows(query)]
-
-
-def sort_people(scratch: Scratch, keys: np.ndarray) -> tuple[People, np.ndarray]:
-    """Sort people by hash, and return the table row of each.
-
-    Args:
-        scratch: Spills arrays to disk if they exceed its memory limit.
-        keys: Keyed hashes, uint8, shape (n, 16).
-    """
-    high = scratch.zeros(len(keys), np.uint64)
-    low = scratch.zeros(len(keys), np.uint64)
-    for rows in slices(len(keys)):
-        high[rows], low[rows] = halves(keys[rows])
-    order = np.argsort(high, kind="stable").astype(np.min_scalar_type(len(keys)))
-    return People(gather(scratch, high, order), gather(scratch, low, order)), order
 
 
 def _spent(releases: Iterable[Release]) -> dict[str, Loss]:

@@ -90,13 +90,7 @@ def copy(
             return _copy(source, party, folder, target, columns, people, keep)
         except (OpBoostError, ConnectionError) as error:
             failure = error
-        except (
-            pl.exceptions.PolarsError,
-            pa.ArrowException,
-            OSError,
-            ValueError,
-            LookupError,
-        ) as error:
+        except _FOREIGN as error:
             failure = _fault(error, party)
     raise failure
 

@@ -121,7 +121,7 @@ def test_a_run_that_no_person_has_triggered_does_nothing(
         assert state.audit.of("stopped", "act_refused") == []
 
 
-def test_a_request_that_no_worker_took_in_time_is_fulfilled_for_nobody_who_clears_it(
+def test_a_request_expires_if_no_worker_takes_it_within_an_hour(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = {"party": "bank", "act": "stop", "reason": "privacy"}

@@ -122,12 +122,11 @@ def test_a_canary_in_every_field_is_rendered_in_the_form_alone(dags: list[DAG]) 
 
 
 def test_a_trigger_renders_nothing(dags: list[DAG]) -> None:
-    for look in CONDITIONS:
-        trigger = StoreTrigger(look, {"party": CANARY}, 0.0)
+    for condition in CONDITIONS:
+        trigger = StoreTrigger(condition, {"party": CANARY}, 0.0)
         assert tuple(trigger.template_fields) == ()
-        assert {"look", "arguments", "started"}.isdisjoint(
-            field for dag in dags for task in dag.tasks for field in task.template_fields
-        )
+    fields = {field for dag in dags for task in dag.tasks for field in task.template_fields}
+    assert {"condition", "arguments", "started"}.isdisjoint(fields)
 
 
 _RUN = """

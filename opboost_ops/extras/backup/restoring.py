@@ -229,8 +229,8 @@ def _require_inside(folder: Path, site: Site) -> None:
     places.append(Path(site.ledger.removeprefix("sqlite:///")))
     own = folder.resolve()
     # A server, or what an environment variable names, is not in the folder either.
-    is_file_entry = site.ledger.startswith("sqlite:///") and "?" not in site.ledger
-    if not is_file_entry or any(own not in path.resolve().parents for path in places):
+    is_local_file = site.ledger.startswith("sqlite:///") and "?" not in site.ledger
+    if not is_local_file or any(own not in path.resolve().parents for path in places):
         raise ConfigError(
             f"The {SITE} in the backup names places outside of {folder.name}.",
             f"If they are the party's own, put its {SITE} there first. Nothing was changed.",

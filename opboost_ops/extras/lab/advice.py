@@ -313,7 +313,7 @@ def write_proposal(
         left_out: Features that are no longer released.
 
     Raises:
-        ConfigError: The file would have faults; nothing was written.
+        ConfigError: The file would have faults; it was not changed.
     """
     data = read_yaml(file)
     features = data["parties"][party]["features"]
@@ -323,9 +323,9 @@ def write_proposal(
         for name, entry in entries.items():
             if name in features:
                 features[name][key] = entry
-    tables = {folder / entry["table"] for entry in mechanisms.values() if "table" in entry}
-    for table in tables:
-        if table.is_file() and folder.resolve() != file.parent.resolve():
-            copyfile(table, file.parent / table.name)
+    if folder.resolve() != file.parent.resolve():
+        for name in {entry["table"] for entry in mechanisms.values() if "table" in entry}:
+            if (folder / name).is_file():
+                copyfile(folder / name, file.parent / name)
     load_federation(file, data)
     dump(file, data)

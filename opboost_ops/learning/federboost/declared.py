@@ -11,10 +11,10 @@ from opboost_ops.learning.federboost.private_federboost import BUCKETS, Private
 
 
 def settings_of(federation: Federation) -> Settings:
-    """The task of learning, and its settings.
+    """Return the settings of horizontal learning.
 
     Args:
-        federation: The plan's.
+        federation: The plan's federation.
     """
     label, training = federation.label, federation.training
     assert label is not None and isinstance(training, FederBoostTraining)
@@ -30,10 +30,10 @@ def settings_of(federation: Federation) -> Settings:
 
 
 def private_of(federation: Federation) -> Private | None:
-    """The allowed cost of a session of noisy sums; None where sums are exact.
+    """Return the privacy budget of a session of noisy sums; None if sums are exact.
 
     Args:
-        federation: The plan's.
+        federation: The plan's federation.
     """
     declared = sum_privacy_of(federation)
     if declared is None:
@@ -42,10 +42,10 @@ def private_of(federation: Federation) -> Private | None:
 
 
 def growth_of(federation: Federation) -> Growth:
-    """How trees grow.
+    """Return the growth limits of trees.
 
     Args:
-        federation: The plan's.
+        federation: The plan's federation.
     """
     training = federation.training
     assert isinstance(training, FederBoostTraining)
@@ -58,10 +58,10 @@ def growth_of(federation: Federation) -> Growth:
 
 
 def disclosures(federation: Federation) -> dict[str, str]:
-    """Exact disclosures of a training's messages by topic; none where sums have noise.
+    """Return the exact disclosures of training messages by topic; empty if sums have noise.
 
     Args:
-        federation: As declared.
+        federation: The federation as declared.
     """
     if private_of(federation) is not None:
         return {}

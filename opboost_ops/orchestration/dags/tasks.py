@@ -174,11 +174,12 @@ def act(party: str, federation: str) -> dict[str, Any]:
         form = form_of({**context["params"], **(dag_run.conf or {})})
         if form.pop("party", None) != party:
             return {"skip": "no action is requested of this party"}
-        # A task that triggers a DAG does so in the name of the user who triggered its own DAG.
+        # Only a manual run has the name of the person who requested it: a task that triggers a DAG
+        # does so in the name of the user who triggered its own DAG.
         if type_of(dag_run) != "manual":
             raise ConfigError(
-                f"Run {dag_run.run_id} was triggered by another DAG, and only a person may request "
-                "an action.",
+                f"Run {dag_run.run_id} was not triggered by a person, and only a person may "
+                "request an action.",
                 "Trigger this DAG in Airflow's UI, or by its REST API.",
             )
         # A cleared run acts in the name of the person who triggered it, so old requests expire.

@@ -196,7 +196,7 @@ def local_columns(
     sources = {c.source: raw.get_column(c.source).alias(c.feature) for c in needed}
     values = model_columns(needed, sources)
     # Columns without a split do not affect the score.
-    return {column.name: values.get(column.name, np.zeros(rows)) for column in columns}
+    return {c.name: values[c.name] if c.name in values else np.zeros(rows) for c in columns}
 
 
 def needed_elsewhere(federation: Federation, used: Collection[str]) -> dict[str, list[str]]:

@@ -41,7 +41,7 @@ def _of_steps(federation: Federation) -> Iterator[Exact]:
     owner = federation.label_holder
     for party, name in steps(federation, "train"):
         for kind in (kinds[sent] for sent in STEPS[name].publishes if sent in kinds):
-            readers = (owner,) if kind.signer == "party" else federation.feature_holders
+            readers = (owner,) if kind.reader == "label_holder" else federation.feature_holders
             if words := disclosure(kind.name, federation):
                 yield from ((party, reader, words) for reader in readers)
         for _, receiver, words in STEPS[name].disclosures(federation, party):

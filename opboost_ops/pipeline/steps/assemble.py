@@ -261,8 +261,9 @@ def model_columns(
             cells = column.mapping.encode(numbers[source]) if encoded else numbers[source]
         else:
             cells = own_column(values, column.declared, column.categories or ())
-        by_name[column.name] = np.asarray(cells, np.float64)
-        if absent is not None:
+        if absent is None:
+            by_name[column.name] = np.asarray(cells, np.float64)
+        else:
             by_name[column.name] = np.full(len(absent), np.nan)
             by_name[column.name][~absent] = cells
     return by_name

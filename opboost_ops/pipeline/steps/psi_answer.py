@@ -79,11 +79,11 @@ def _counted(context: Context, query: Artifact) -> str:
         )
 
     with open_state(context.site) as state:
-        question = Query(federation.name, receiver, month, query.digest, context.run)
+        counted_query = Query(federation.name, receiver, month, query.digest, context.run)
         # Before any of its points is read.
-        require(state.query_counts.at_least(question, query.manifest.rows))
+        require(state.query_counts.at_least(counted_query, query.manifest.rows))
         counted = state.query_counts.count(
-            question,
+            counted_query,
             (query.part(number, POINT) for number in range(query.parts)),
             query.parts,
             month_keys.begun_by(month_keys.now()) | {month},

@@ -51,14 +51,14 @@ class Query:
         federation: Name of the federation.
         receiver: The querying party.
         epoch: Epoch of the run.
-        query: Digest of the query.
+        digest: Digest of the query.
         run: ID of the run.
     """
 
     federation: str
     receiver: str
     epoch: str
-    query: str
+    digest: str
     run: str
 
 
@@ -131,7 +131,7 @@ class QueryCounts(Records):
         place = {n: getattr(query, n) for n in ("federation", "receiver", "epoch")}
         in_epoch = [_QUERIES.c[name] == value for name, value in place.items()]
         with self._database.writing() as connection:
-            same = sa.select(_QUERIES.c.query).where(*in_epoch, _QUERIES.c.query == query.query)
+            same = sa.select(_QUERIES.c.query).where(*in_epoch, _QUERIES.c.query == query.digest)
             if connection.execute(same).first() is None:
                 any_query = sa.select(_QUERIES.c.query).where(*in_epoch)
                 first = connection.execute(any_query).first() is None
@@ -139,14 +139,14 @@ class QueryCounts(Records):
                 for number, points in enumerate(parts):
                     fresh = _fresh(connection, place, points, number, of)
                     new += len(fresh)
-                    line = {**place, "query": query.query, "part": number, "parts": of}
+                    line = {**place, "query": query.digest, "part": number, "parts": of}
                     connection.execute(
                         sa.insert(_POINTS).values(
                             {**line, "points": base64.b64encode(fresh.tobytes()).decode()}
                         )
                     )
                 # The point that every party adds is among the first query's points.
-                line = {**place, "query": query.query, "run": query.run}
+                line = {**place, "query": query.digest, "run": query.run}
                 people = new - 1 if first else new
                 connection.execute(sa.insert(_QUERIES).values({**line, "people": people}))
             counted = _counted(connection, query.receiver, query.epoch)
