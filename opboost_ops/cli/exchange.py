@@ -186,11 +186,11 @@ def verify_command(
 
     Exits with 0 if nothing is broken, 1 if a promise is broken, 2 if a place cannot be read.
     """
-    from opboost_ops.verifier import CannotBeginError, verify
+    from opboost_ops.verifier import InvalidPlaceError, verify
 
     try:
         outcomes = verify(places)
-    except CannotBeginError as error:
+    except InvalidPlaceError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from None
     if as_json:

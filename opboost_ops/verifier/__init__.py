@@ -1,16 +1,17 @@
-"""A second implementation of the promises, small enough to read in an afternoon.
+"""A second implementation of the protocol that verifies finished runs. Read it in an afternoon.
 
-It takes the files of a finished run and says of each promise of docs/guarantee.md and
-docs/exchange.md whether it is held, broken, or not checkable from there. It shares no code with
-the rest of the package, which a contract of import-linter enforces: a fault in one of the two
-shows as a difference. `verify` is the one function that others call.
+`verify` reads the files of finished runs and reports for each promise of docs/guarantee.md,
+docs/exchange.md and docs/ledger.md whether it is held, broken or not checkable. It shares no code
+with the rest of the package (import-linter enforces this), so a bug in either implementation
+shows as a difference.
 
-`verification` lists what is checked on what. A check is a function ``check_<promise>``, whose
-docstring is the promise; it yields an outcome for each thing that it compares.
+Start with `verification`, which lists the checks for a store and for a party. A check is a
+function ``check_<promise>``: its docstring states the promise, and it yields one `Check` per
+comparison.
 """
 
 from opboost_ops.verifier.outcomes import Outcome
-from opboost_ops.verifier.places import CannotBeginError
+from opboost_ops.verifier.places import InvalidPlaceError
 from opboost_ops.verifier.verification import verify
 
-__all__ = ["CannotBeginError", "Outcome", "verify"]
+__all__ = ["InvalidPlaceError", "Outcome", "verify"]

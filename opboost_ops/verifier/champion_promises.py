@@ -1,4 +1,4 @@
-"""Promises of the label holder: its models follow from the rows that it opened."""
+"""Promises that a label holder can check: its models follow from the rows that it opened."""
 
 import json
 import re
@@ -12,59 +12,57 @@ import pyarrow.feather as feather
 from pyarrow import parquet
 
 from opboost_ops.verifier.outcomes import Check, NotCheckableError
-from opboost_ops.verifier.party_promises import OwnSide, entries_of
+from opboost_ops.verifier.party_promises import OwnRecords, flatten
 from opboost_ops.verifier.places import read_json, sha256
 from opboost_ops.verifier.plans import Plan
-from opboost_ops.verifier.sealed_rows import keyed_by, person_hashes
+from opboost_ops.verifier.sealed_rows import derive_key, hash_people
 
-#: Lines of a model that tell of the machine that made it.
-_LOCAL = re.compile(r"tree_sizes=|\[(num_threads|data|valid|output_model|input_model):")
+#: Lines of a model that depend on the machine that trained it.
+_MACHINE = re.compile(r"tree_sizes=|\[(num_threads|data|valid|output_model|input_model):")
 
-#: In LightGBM's text: a tree, what is said of its splits, and the bits of a split's kind.
-_TREE, _SPLIT = (
-    re.compile(r"(?m)^Tree=\d+\n(?:.+\n)*"),
-    ("decision_type", "split_feature", "threshold"),
-)
+#: LightGBM's text format: a tree, the keys of its splits, and the bits of a split's decision type.
+_TREE_TEXT = re.compile(r"(?m)^Tree=\d+\n(?:.+\n)*")
+_SPLIT_KEYS = ("decision_type", "split_feature", "threshold")
 _CATEGORICAL, _LEFT, _MISSING, _NAN = 1, 2, 12, 8
 
 
 class Version:
-    """A version in a label holder's registry, with the plan of the run that made it."""
+    """A version of the model in the label holder's registry, with the plan of its run."""
 
-    def __init__(self, own: OwnSide, plan: Plan) -> None:
+    def __init__(self, own: OwnRecords, plan: Plan) -> None:
         self.own, self.plan = own, plan
         self.folder = (own.party.path("models", "models") or Path()) / plan.run
         self.model = next(iter(self.folder.glob("model.json")), self.folder / "model.txt")
 
     @property
     def task(self) -> str:
-        """The task of the label."""
+        """The task: binary, multiclass or regression."""
         return str(self.plan.parties[self.plan.label_holder]["label"]["task"])
 
     def json(self, name: str) -> Any:
-        """A document of the version."""
+        """A JSON file of the version."""
         return read_json(self.folder / f"{name}.json")
 
     def table(self, name: str) -> pa.Table:
-        """A table of its run at home."""
+        """A table in the party's private folder of the run."""
         return feather.read_table(self.own.home_file(self.plan, f"{name}.arrow"))
 
     @property
     def is_champion(self) -> bool:
-        """True if it is in use."""
+        """True if the version is in use."""
         path = self.folder.parent / "champion.json"
         return path.is_file() and bool(read_json(path)["version"] == self.folder.name)
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The history of its registry."""
+        """The history of the registry, oldest event first."""
         path = self.folder.parent / "history.jsonl"
         lines = path.read_text().splitlines() if path.is_file() else []
         return [json.loads(line) for line in lines]
 
     @property
     def ranges(self) -> dict[str, tuple[int, int]]:
-        """By the names of other parties' columns: least and greatest value of their domain."""
+        """The least and greatest input of each other party's column, by its name in the model."""
         return {
             f"{holder}.{column.name}": (column.inputs[0], column.inputs[-1])
             for holder in self.plan.feature_holders
@@ -73,16 +71,16 @@ class Version:
 
     @property
     def split_values(self) -> dict[str, dict[int, float]]:
-        """By the names of other parties' columns and rank, the split values that they answered."""
+        """The split values that other parties sent, by column and rank."""
         values: dict[str, dict[int, float]] = {}
         for holder in self.plan.feature_holders:
             answer = self.plan.artifacts[f"split_values/{holder}"]
-            for name, splits in json.loads(self.own.opened(answer, self.plan))["splits"].items():
+            for name, splits in json.loads(self.own.open_file(answer, self.plan))["splits"].items():
                 values[f"{holder}.{name}"] = {int(rank): value for rank, value in splits.items()}
         return values
 
     def require(self, *, repeatable: bool = False) -> None:
-        """Raise if the model is of a kind that is not read, or not trained again, here."""
+        """Raise NotCheckableError if such models cannot be read here, or not trained again."""
         training, trainer = self.plan.training, self.plan.training["trainer"]
         if trainer not in ("lightgbm", "xgboost", "federboost"):
             raise NotCheckableError(f"models of the trainer {trainer}")
@@ -98,82 +96,83 @@ class Version:
 
 
 def check_versions(version: Version) -> Iterator[Check]:
-    """Each version's files are those that were registered, under its run's agreement."""
+    """Each version has the files that were registered, and its plan's agreement and declaration."""
     digests = {path.name: sha256(path.read_bytes()) for path in version.folder.iterdir()}
     listed, plan = version.json("sha256"), version.plan
     del digests["sha256.json"]
     for name in sorted(digests.keys() | listed.keys()):
-        yield digests.get(name) == listed.get(name), f"another {name} than was registered"
+        yield digests.get(name) == listed.get(name), f"{name} is not the registered file"
     agreement = {"digest": plan.document["agreement"], "protocol": plan.document["protocol"]}
-    yield version.json("agreement") == agreement, "made under another agreement"
-    # The version's file also has entries at their default.
-    declared = dict(entries_of(version.json("federation")))
-    is_planned = all(declared.get(path) == entry for path, entry in entries_of(plan.federation))
-    yield is_planned, "made under another declaration than its plan's"
+    yield version.json("agreement") == agreement, "its agreement is not the plan's"
+    # The version's file also contains entries at their default.
+    declared = dict(flatten(version.json("federation")))
+    is_planned = all(declared.get(path) == entry for path, entry in flatten(plan.federation))
+    yield is_planned, "its declaration is not the plan's"
 
 
 def check_champion(version: Version) -> Iterator[Check]:
     """The champion is the version that was put into use last."""
     used = [event["version"] for event in version.events if event["event"] != "kept"]
     is_last = used[-1:] == [version.folder.name]
-    yield version.is_champion == is_last, "its history says something else"
+    yield version.is_champion == is_last, "the history names another champion"
 
 
 def check_gate(version: Version) -> Iterator[Check]:
-    """Each promotion follows from the recorded metrics by its rule."""
+    """Each gate's decision follows from the recorded metrics by its rule."""
     plan, evaluation = version.plan, version.json("evaluation")
     gate = read_json(version.own.home_file(plan, "gate.json"))
     name, new, value, promoted = (gate[key] for key in ("metric", "new", "value", "promote"))
     first = [e["event"] for e in version.events if e["version"] == version.folder.name][:1]
-    yield (first == ["promoted"]) == promoted, "not promoted as its gate decided"
+    yield (first == ["promoted"]) == promoted, "the history differs from the gate's decision"
     metrics = evaluation["metrics"][f"federated_{evaluation['mode']}"]
-    yield new == metrics.get(name), "the gate saw another metric"
+    yield new == metrics.get(name), "the gate's metric is not that of the evaluation"
     is_main = name == ("r2" if version.task == "regression" else "auc")
-    yield is_main or plan.training.get("private") not in (None, "none"), "another metric"
+    is_private = plan.training.get("private") not in (None, "none")
+    yield is_main or is_private, "the gate used a metric that is not the task's"
     tolerance = plan.training["tolerance"]
-    yield gate["tolerance"] == tolerance, "another tolerance than its plan's"
+    yield gate["tolerance"] == tolerance, "the gate's tolerance is not the plan's"
     if "repeats" in gate:
-        # The champion's own model replaces nothing, whatever its metrics.
-        before = version.folder.parent / gate["repeats"] / version.model.name
-        same = before.is_file() and before.read_bytes() == version.model.read_bytes()
-        yield same and promoted is False, "the repeated model is another one, or promoted"
+        # A model equal to the champion's is never promoted.
+        former = version.folder.parent / gate["repeats"] / version.model.name
+        is_same = former.is_file() and former.read_bytes() == version.model.read_bytes()
+        yield is_same and promoted is False, "its model is no repetition, or was promoted"
         return
     if "overtaken" in gate:
-        # What the rule compared it with was out of use when the run registered it.
+        # The champion that the gate compared it with was replaced before it was registered.
         others = {e["version"] for e in version.events if e["event"] != "kept"}
         is_overtaken = bool(others - {version.folder.name})
-        yield is_overtaken and promoted is False, "overtaken by no other version, or promoted"
+        yield is_overtaken and promoted is False, "no other version overtook it, or it was promoted"
         return
     gain = gate.get("gain")
     if gain is None:
-        # Of private models, and where nothing can be compared.
-        better = value is None or (new <= value if name == "mse" else new >= value)
-        yield promoted is False or better or tolerance > 0, "worse, and promoted"
+        # The model is private, or there is none to compare it with.
+        is_better = value is None or (new <= value if name == "mse" else new >= value)
+        yield promoted is False or is_better or tolerance > 0, "a worse model was promoted"
         return
     is_difference = abs(new - value - gain["value"]) < 1e-9
     is_within = gain["low"] <= gain["value"] <= gain["high"]
-    yield is_difference and is_within, "not the metrics' difference"
+    yield is_difference and is_within, "the gain is not the difference of the metrics"
     against = "alone" if gate["version"] is None else "reference"
-    yield gate["against"] == against, "compared with something else"
+    yield gate["against"] == against, "the gate compared it with the wrong model"
     if against == "alone":
-        recorded = [evaluation[of]["label_holder_alone"][name] for of in ("gains", "metrics")]
-        yield recorded == [gain, value], "another gain than the evaluation's"
-    holds = gain["high"] >= 0 if against == "alone" else gain["value"] >= -tolerance
-    yield promoted == holds, "the rule decides otherwise"
+        recorded = [evaluation[key]["label_holder_alone"][name] for key in ("gains", "metrics")]
+        yield recorded == [gain, value], "the gain is not that of the evaluation"
+    passes = gain["high"] >= 0 if against == "alone" else gain["value"] >= -tolerance
+    yield promoted == passes, "the rule gives the opposite decision"
 
 
 def check_thresholds(version: Version) -> Iterator[Check]:
-    """Each threshold on another party's column is a split value it answered."""
+    """Each threshold on another party's column is a split value that the party sent."""
     version.require()
     values, others = version.split_values, version.ranges
     for name, threshold in _numeric_splits(version.model):
         if name in others:
-            is_answered = threshold in values.get(name, {}).values()
-            yield is_answered, f"a threshold on {name} was not answered"
+            is_split_value = threshold in values.get(name, {}).values()
+            yield is_split_value, f"a threshold on {name} is not a split value"
 
 
 def _numeric_splits(model: Path) -> Iterator[tuple[str, float]]:
-    """Column and threshold of each split of a model that is not on categories."""
+    """Column and threshold of each numeric split of a model."""
     if model.suffix == ".json":
         learner = read_json(model)["learner"]
         for tree in learner["gradient_booster"]["model"]["trees"]:
@@ -184,29 +183,29 @@ def _numeric_splits(model: Path) -> Iterator[tuple[str, float]]:
         return
     text = model.read_text()
     names = _line(text, "feature_names")
-    for tree in map(_tree, _TREE.findall(text)):
-        for kind, feature, threshold in zip(*(tree[key] for key in _SPLIT), strict=True):
+    for tree in map(_tree, _TREE_TEXT.findall(text)):
+        for kind, feature, threshold in zip(*(tree[key] for key in _SPLIT_KEYS), strict=True):
             if not int(kind) & _CATEGORICAL:
                 yield names[int(feature)], float(threshold)
 
 
 def check_model(version: Version) -> Iterator[Check]:
-    """Trained again on the kept frame, the recorded library gives the registered model, exactly."""
+    """Training again on the run's frame gives exactly the registered model."""
     version.require(repeatable=True)
-    frame, made_by = version.table("frame"), version.json("card")["software"]["LightGBM"]
+    frame, library = version.table("frame"), version.json("card")["software"]["LightGBM"]
     import lightgbm
 
-    if made_by != lightgbm.__version__:
-        raise NotCheckableError(f"LightGBM {made_by}")
-    text = _trained(version, frame)
-    same = text == version.own.home_file(version.plan, "partial_model.txt").read_text()
-    yield same, "another model on ranks follows from the frame"
-    materialised = _with_values(text, version.split_values, version.ranges)
-    yield materialised == version.model.read_text(), "another model was registered"
+    if library != lightgbm.__version__:
+        raise NotCheckableError(f"LightGBM {library}")
+    text = _train_again(version, frame)
+    is_same = text == version.own.home_file(version.plan, "partial_model.txt").read_text()
+    yield is_same, "training again gives another model on ranks"
+    materialised = _replace_ranks(text, version.split_values, version.ranges)
+    yield materialised == version.model.read_text(), "its split values give another model"
 
 
-def _trained(version: Version, frame: pa.Table) -> str:
-    """LightGBM's text of the model on ranks, as the label holder keeps it."""
+def _train_again(version: Version, frame: pa.Table) -> str:
+    """LightGBM's text of the model on ranks, in the label holder's form."""
     import lightgbm
 
     training, facts = version.plan.training, version.json("columns")
@@ -252,12 +251,12 @@ def _trained(version: Version, frame: pa.Table) -> str:
     booster = lightgbm.train(
         settings, data, num_boost_round=training["trees"], keep_training_booster=True
     )
-    lines = [line for line in booster.model_to_string().split("\n") if not _LOCAL.match(line)]
-    return _edited("\n".join(lines), _with_missing)
+    lines = [line for line in booster.model_to_string().split("\n") if not _MACHINE.match(line)]
+    return _edit_trees("\n".join(lines), _set_missing_direction)
 
 
-def _with_missing(tree: dict[str, list[str]]) -> None:
-    """Send missing values that no training row had where most training rows go."""
+def _set_missing_direction(tree: dict[str, list[str]]) -> None:
+    """Let missing values, if no training row had any, follow the larger child."""
     for node, kind in enumerate(map(int, tree["decision_type"])):
         if not kind & (_CATEGORICAL | _MISSING):
             children = (int(tree[side][node]) for side in ("left_child", "right_child"))
@@ -269,16 +268,16 @@ def _with_missing(tree: dict[str, list[str]]) -> None:
             tree["decision_type"][node] = str(kind & ~_LEFT | _NAN | direction)
 
 
-def _with_values(
+def _replace_ranks(
     text: str, values: Mapping[str, Mapping[int, float]], ranges: Mapping[str, tuple[int, int]]
 ) -> str:
-    """The model with split values in the place of ranks."""
+    """Replace ranks in a model by split values."""
     names, infos = _line(text, "feature_names"), _line(text, "feature_infos")
     for name, (lower, upper) in ranges.items():
         infos[names.index(name)] = f"[{lower:.17g}:{upper:.17g}]"
 
     def materialise(tree: dict[str, list[str]]) -> None:
-        splits = zip(*(tree[key] for key in _SPLIT), strict=True)
+        splits = zip(*(tree[key] for key in _SPLIT_KEYS), strict=True)
         for node, (kind, feature, threshold) in enumerate(splits):
             name = names[int(feature)]
             if name in ranges and not int(kind) & _CATEGORICAL:
@@ -286,18 +285,18 @@ def _with_values(
                 tree["threshold"][node] = repr(float(values[name][rank]))
 
     with_infos = re.sub(r"(?m)^feature_infos=.*$", "feature_infos=" + " ".join(infos), text)
-    return _edited(with_infos, materialise)
+    return _edit_trees(with_infos, materialise)
 
 
-def _edited(text: str, edit: Callable[[dict[str, list[str]]], None]) -> str:
-    """A model's text with each of its trees changed."""
+def _edit_trees(text: str, edit: Callable[[dict[str, list[str]]], None]) -> str:
+    """Apply a function to each tree of a model's text."""
 
-    def edited(match: re.Match[str]) -> str:
+    def edit_text(match: re.Match[str]) -> str:
         tree = _tree(match[0])
         edit(tree)
         return "".join(f"{key}={' '.join(values)}\n" for key, values in tree.items())
 
-    return _TREE.sub(edited, text)
+    return _TREE_TEXT.sub(edit_text, text)
 
 
 def _tree(text: str) -> dict[str, list[str]]:
@@ -310,32 +309,34 @@ def _line(text: str, key: str) -> list[str]:
 
 
 def check_card(version: Version) -> Iterator[Check]:
-    """A version's card states its evaluation, of the plan's mode and on all held-out rows."""
+    """Each version's card states its evaluation, in the plan's mode, on all held-out rows."""
     evaluation, card, plan = version.json("evaluation"), version.json("card"), version.plan
-    facts = (card["run"], card["metrics"], card["held_out_rows"])
-    yield facts == (plan.artifact.run, evaluation["metrics"], evaluation["rows"]), "another card"
+    stated = (card["run"], card["metrics"], card["held_out_rows"])
+    is_same = stated == (plan.artifact.run, evaluation["metrics"], evaluation["rows"])
+    yield is_same, "its card differs from its evaluation"
     mode = "local" if plan.is_horizontal else plan.scoring_mode
-    yield evaluation["mode"] == mode, "of another mode than its plan's"
+    yield evaluation["mode"] == mode, "its scoring mode is not the plan's"
     held_out = version.table("holdout_frame").num_rows
-    yield evaluation["rows"] == held_out, "other held-out rows"
+    yield evaluation["rows"] == held_out, "its held-out rows are not those of the run"
     if not plan.is_horizontal:
-        opened = version.table("alignment").num_rows
-        yield version.table("frame").num_rows + held_out == opened, "of fewer rows than were opened"
+        used = version.table("frame").num_rows + held_out
+        is_whole = used == version.table("alignment").num_rows
+        yield is_whole, "it does not use all rows that were opened"
 
 
 def check_metrics(version: Version) -> Iterator[Check]:
-    """The recorded metrics are those of the registered model on held-out rows."""
+    """The recorded metrics are those of the registered model on the held-out rows."""
     rows, evaluation = version.table("holdout_frame"), version.json("evaluation")
     version.require()
     if evaluation["mode"] not in ("desensitised", "local") or version.task != "binary":
-        raise NotCheckableError("metrics of routed scoring, of several classes and of numbers")
+        raise NotCheckableError("metrics of routed scoring, multiclass labels and regression")
     label = rows.column("label").to_numpy()
     scores = _scores(version.model, _matrix(rows, version.json("columns")["names"]))
-    hits = float(np.mean((scores > 0.5) == (label == 1)))
-    computed = {"accuracy": hits, "auc": _auc(scores, label)}
+    accuracy = float(np.mean((scores > 0.5) == (label == 1)))
+    computed = {"accuracy": accuracy, "auc": _auc(scores, label)}
     for name, value in evaluation["metrics"][f"federated_{evaluation['mode']}"].items():
         if name in computed:
-            yield abs(computed[name] - value) < 1e-9, f"another {name}"
+            yield abs(computed[name] - value) < 1e-9, f"the model has another {name}"
 
 
 def _scores(model: Path, matrix: np.ndarray) -> np.ndarray:
@@ -351,13 +352,13 @@ def _scores(model: Path, matrix: np.ndarray) -> np.ndarray:
 
 
 def check_forgotten(version: Version) -> Iterator[Check]:
-    """Nobody on the list of the forgotten is in the frame of the champion."""
+    """The champion's frame has no row of a forgotten person."""
     own, plan = version.own, version.plan
     identity, federation = plan.federation["id"], plan.artifact.federation
     path = own.party.site.get("tables", {}).get(federation, {}).get("train")
-    is_made = identity.get("columns") or identity.get("normalise")
-    if not isinstance(path, str) or plan.is_horizontal or is_made:
-        raise NotCheckableError("a Parquet table with IDs as they are")
+    is_derived = identity.get("columns") or identity.get("normalise")
+    if not isinstance(path, str) or plan.is_horizontal or is_derived:
+        raise NotCheckableError("a Parquet table with IDs in a single, unchanged column")
     label, policy = plan.parties[own.party.name]["label"], own.party.policy
     id_column = policy.get("id_column") or identity["column"]
     label_column = policy.get("columns", {}).get(label["column"], label["column"])
@@ -365,22 +366,21 @@ def check_forgotten(version: Version) -> Iterator[Check]:
     ids = tuple(table.column(id_column).to_pylist())
     own_key = own.party.path("alignment_key", "keys/alignment.key")
     secret = own_key.read_bytes() if own_key and own_key.is_file() else own.secret
-    digests = person_hashes(keyed_by(secret, f"alignment:{federation}"), ids)
-    hashes = person_hashes(keyed_by(own.secret, "people"), ids)
-    gone = [person in own.state.forgotten for person in hashes]
+    digests = hash_people(derive_key(secret, f"alignment:{federation}"), ids)
+    hashes = hash_people(derive_key(own.secret, "people"), ids)
     used = version.table("digests").column("digest").to_pylist()
-    forgotten = {digest for digest, is_gone in zip(digests, gone, strict=True) if is_gone}
-    yield forgotten.isdisjoint(used), "its table has people who were forgotten"
-    remaining = [row for row, is_gone in enumerate(gone) if not is_gone]
+    remaining = [row for row, person in enumerate(hashes) if person not in own.state.forgotten]
+    forgotten = set(digests) - {digests[row] for row in remaining}
+    yield forgotten.isdisjoint(used), "its table includes forgotten people"
     if sorted(digests[row] for row in remaining) != used:
-        raise NotCheckableError("the table as the champion's run had it, without those forgotten")
+        raise NotCheckableError("the table of the champion's run, without forgotten people")
     raw, classes = table.column(label_column).to_pylist(), label.get("classes")
     positions = version.table("alignment").column("position").to_pylist()
     labels = [raw[remaining[position]] for position in positions]
     coded = [classes.index(value) for value in labels if value in classes] if classes else labels
     parts = [version.table(part).column("label") for part in ("frame", "holdout_frame")]
-    stated = [value for part in parts for value in part.to_pylist()]
-    yield stated == coded, "its rows are not those of its people"
+    in_frames = [value for part in parts for value in part.to_pylist()]
+    yield in_frames == coded, "its labels are not those of the remaining people"
 
 
 def _matrix(table: pa.Table, names: Sequence[str]) -> np.ndarray:
@@ -388,7 +388,7 @@ def _matrix(table: pa.Table, names: Sequence[str]) -> np.ndarray:
 
 
 def _auc(scores: np.ndarray, label: np.ndarray) -> float:
-    """The share of pairs of a positive and a negative row in the right order; ties count half."""
+    """The share of correctly ordered pairs of a positive and a negative row; a tie counts half."""
     order, counts = np.unique(scores, return_inverse=True, return_counts=True)[1:]
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[order]
     positive = int((label == 1).sum())

@@ -1,8 +1,8 @@
-"""Mechanisms built again: their exact integer counts, and the loss curves that follow from them.
+"""Mechanisms as channels: exact integer counts of their outputs, and their loss curves.
 
-Counts are out of 2^64. Of the n outputs that an input can give, each has
-4096 + round((2^64 - 4096 n) p), and the likeliest one takes the remainder; the clamped geometric
-mechanism rounds down and gives the remainder to the largest fractions instead.
+A count out of 2^64 is the probability of an output. Each of the n possible outputs of an input
+has the count 4096 + round((2^64 - 4096 n) p), and the most likely output takes the remainder. The
+clamped geometric mechanism instead rounds down and gives the remainder to the largest fractions.
 """
 
 import math
@@ -21,7 +21,7 @@ from opboost_ops.verifier.outcomes import NotCheckableError
 TOTAL = 2**64
 FLOOR = 4096
 
-#: Pairs whose difference of logarithms comes so near to the largest are compared as integers.
+#: Pairs with a difference of logarithms this close to the largest are compared exactly.
 _MARGIN = 1e-9
 
 _EXACT = Context(prec=80, rounding=ROUND_HALF_EVEN)
@@ -30,7 +30,7 @@ Counts = list[list[int]]
 
 
 class _Parameters(NamedTuple):
-    """Parameters of a channel: partitions begin at values less the least of the domain."""
+    """Parameters of a channel; inputs and starts of partitions count from 0 within the domain."""
 
     mechanism: Mapping[str, Any]
     epsilon: Decimal
@@ -38,28 +38,28 @@ class _Parameters(NamedTuple):
     size: int
 
 
-def counts_of(mechanism: Mapping[str, Any], lower: int, upper: int) -> tuple[list[int], Counts]:
-    """Outputs of a mechanism of docs/choosing.md, and counts for each input of the domain."""
+def output_counts(mechanism: Mapping[str, Any], lower: int, upper: int) -> tuple[list[int], Counts]:
+    """The outputs of a mechanism in docs/choosing.md, and their counts for each input."""
     name, size, outputs = mechanism["name"], upper - lower + 1, list(range(lower, upper + 1))
     if name == "designed":
         table = mechanism.get("table")
         if not isinstance(table, Mapping) or (table["lower"], table["upper"]) != (lower, upper):
-            raise NotCheckableError("a designed table of another domain, or in another file")
+            raise NotCheckableError("the table of a designed channel, for this domain")
         return list(table["outputs"]), [list(map(int, row)) for row in table["counts"]]
     weights = _MECHANISMS.get(name, ("", None))[1]
     if weights is None:
         raise NotCheckableError(f"the mechanism {name}")
-    starts = _starts(mechanism, lower, size)
+    starts = _partition_starts(mechanism, lower, size)
     if name == "bucket_response":
         outputs = [lower + (a + b - 1) // 2 for a, b in pairwise([*starts, size])]
-    rounded = _rounded_down if name == "geometric" else _rounded
+    rounded = _round_by_largest_remainder if name == "geometric" else _round_to_counts
     with localcontext(_EXACT):
         parameters = _Parameters(mechanism, Decimal(float(mechanism["epsilon"])), starts, size)
         return outputs, [rounded(weights(parameters, x)) for x in range(size)]
 
 
-def _starts(mechanism: Mapping[str, Any], lower: int, size: int) -> list[int]:
-    """Where a mechanism's partitions begin, less the least value of the domain."""
+def _partition_starts(mechanism: Mapping[str, Any], lower: int, size: int) -> list[int]:
+    """The first position of each partition of a mechanism, counted from 0 within the domain."""
     if mechanism["name"] in ("global_map", "grr"):
         return [0] if mechanism["name"] == "global_map" else list(range(size))
     if mechanism.get("edges"):
@@ -71,9 +71,9 @@ def _starts(mechanism: Mapping[str, Any], lower: int, size: int) -> list[int]:
 
 
 def span(mechanism: Mapping[str, Any], lower: int, upper: int, value: int) -> tuple[int, int]:
-    """The domain values that a released value stands for: a bucket's, or its own."""
+    """The least and greatest domain value that a released value represents, as of a bucket."""
     if mechanism["name"] == "bucket_response":
-        starts = _starts(mechanism, lower, upper - lower + 1)
+        starts = _partition_starts(mechanism, lower, upper - lower + 1)
         at = bisect_right(starts, value - lower) - 1
         return lower + starts[at], lower + [*starts[1:], upper - lower + 1][at] - 1
     if mechanism["name"] == "designed":
@@ -86,27 +86,27 @@ def span(mechanism: Mapping[str, Any], lower: int, upper: int, value: int) -> tu
 def category_counts(mechanism: Mapping[str, Any]) -> Counts:
     """Counts of a category's bit under unary encoding."""
     if mechanism["name"] != "unary":
-        raise NotCheckableError("a nominal feature without unary encoding")
+        raise NotCheckableError("a nominal feature's mechanism other than unary encoding")
     return [*missing_bit_counts(float(mechanism["epsilon"]))[:1], [TOTAL // 2, TOTAL // 2]]
 
 
 def missing_bit_counts(epsilon: float) -> Counts:
-    """Counts of a bit that says whether a value is missing."""
+    """Counts of a randomised bit that indicates a missing value."""
     with localcontext(_EXACT):
         stay = Decimal(epsilon).exp()
-        return [_rounded([stay, Decimal(1)]), _rounded([Decimal(1), stay])]
+        return [_round_to_counts([stay, Decimal(1)]), _round_to_counts([Decimal(1), stay])]
 
 
 def category_ratio(bits: Counts) -> Fraction:
-    """Worst ratio between two categories: one bit is cleared and another one is set."""
+    """The worst ratio between two categories, whose encodings differ in two bits."""
     clear, set_ = bits
     pairs = list(zip(clear, set_, strict=True))
     return max(Fraction(b, a) for a, b in pairs) * max(Fraction(a, b) for a, b in pairs)
 
 
 def worst_ratios(counts: Counts) -> list[Fraction | None]:
-    """For t = 1 .. |D| - 1 the largest ratio of two inputs at most t apart; None if infinite."""
-    # A certain output has all of 2^64; no other input of its domain has it.
+    """For t = 1 .. |D| - 1, the largest ratio of inputs at most t apart; None if infinite."""
+    # A count of 2^64 does not fit; such an output is impossible for all other inputs.
     table = np.minimum(np.array(counts, dtype=object), TOTAL - 1).astype(np.uint64)
     logs = np.log(np.maximum(table, 1).astype(np.float64))
     ratios: list[Fraction | None] = []
@@ -125,25 +125,25 @@ def worst_ratios(counts: Counts) -> list[Fraction | None]:
     return ratios
 
 
-def curve_fault(
+def loss_curve_fault(
     curve: Mapping[str, Any], ratios: Sequence[Fraction | None], epsilon: float, label: str
 ) -> str:
-    """The problem with a printed loss curve, by a plan's declaration; empty if there is none."""
+    """The problem with a loss curve in a manifest, given its channel; empty if there is none."""
     if curve["epsilon"] != epsilon:
         return "states another epsilon"
     if not str(curve["mechanism"]).startswith(label):
         return "names another mechanism"
-    printed = curve["loss"]
-    if len(printed) != len(ratios):
-        return "has another length than the domain"
+    losses = curve["loss"]
+    if len(losses) != len(ratios):
+        return "has a length that does not fit the domain"
     certificate = True
-    for t, (loss, ratio) in enumerate(zip(printed, ratios, strict=True), start=1):
+    for t, (loss, ratio) in enumerate(zip(losses, ratios, strict=True), start=1):
         if ratio is None or loss == "inf":
             certificate = False
             if (ratio is None) != (loss == "inf"):
                 return f"is wrong at distance {t}"
             continue
-        exact = _log_up(ratio)
+        exact = _log_rounded_up(ratio)
         above = float(exact)
         highest = math.nextafter(math.nextafter(above, math.inf), math.inf)
         if not (Decimal(loss) >= exact - Decimal("1e-38") and loss <= highest):
@@ -152,8 +152,8 @@ def curve_fault(
     return "" if curve["certificate"] == certificate else "has a wrong certificate"
 
 
-def label_of(mechanism: Mapping[str, Any]) -> str:
-    """The name of a mechanism as manifests print it, up to what is said of its partitions."""
+def mechanism_label(mechanism: Mapping[str, Any]) -> str:
+    """The name of a mechanism in manifests, without its partitions."""
     if mechanism["name"] not in _MECHANISMS:
         raise NotCheckableError(f"the mechanism {mechanism['name']}")
     return f"{_MECHANISMS[mechanism['name']][0]}, epsilon {float(mechanism['epsilon']):g}"
@@ -164,7 +164,7 @@ def _decay(epsilon: Decimal, longest: int) -> list[Decimal]:
     return [(-epsilon / 2 * distance).exp() for distance in range(longest + 1)]
 
 
-def _rounded(weights: Sequence[Decimal]) -> list[int]:
+def _round_to_counts(weights: Sequence[Decimal]) -> list[int]:
     support = [i for i, weight in enumerate(weights) if weight > 0]
     whole = sum((weights[i] for i in support), Decimal(0))
     spread = TOTAL - FLOOR * len(support)
@@ -175,7 +175,7 @@ def _rounded(weights: Sequence[Decimal]) -> list[int]:
     return counts
 
 
-def _rounded_down(shares: Sequence[Decimal]) -> list[int]:
+def _round_by_largest_remainder(shares: Sequence[Decimal]) -> list[int]:
     size = len(shares)
     exact = [(TOTAL - FLOOR * size) * share for share in shares]
     counts = [int(value) for value in exact]
@@ -186,15 +186,15 @@ def _rounded_down(shares: Sequence[Decimal]) -> list[int]:
     return [FLOOR + count for count in counts]
 
 
-def _mapped(of: _Parameters, x: int) -> list[Decimal]:
-    """Within the own partition likelier the nearer, elsewhere never."""
-    near, home = _decay(of.epsilon, of.size), bisect_right(of.starts, x)
+def _map_weights(of: _Parameters, x: int) -> list[Decimal]:
+    """Weights that decay with the distance within the input's partition, and are 0 elsewhere."""
+    decay, home = _decay(of.epsilon, of.size), bisect_right(of.starts, x)
     inside = range(of.starts[home - 1], [*of.starts, of.size][home])
-    return [near[abs(x - y)] if y in inside else Decimal(0) for y in range(of.size)]
+    return [decay[abs(x - y)] if y in inside else Decimal(0) for y in range(of.size)]
 
 
-def _adjusted(of: _Parameters, x: int) -> list[Decimal]:
-    """First a partition, likelier the nearer, then a value in it, likelier the nearer."""
+def _adjusted_map_weights(of: _Parameters, x: int) -> list[Decimal]:
+    """Weights that decay with the distance of partitions, then of values within a partition."""
     partitions = list(pairwise([*of.starts, of.size]))
     length = Decimal(of.mechanism.get("theta") or max(b - a for a, b in partitions))
     alpha = Decimal(float(of.mechanism.get("alpha", 1.0)))
@@ -210,16 +210,16 @@ def _adjusted(of: _Parameters, x: int) -> list[Decimal]:
     return weights
 
 
-def _geometric(of: _Parameters, x: int) -> list[Decimal]:
+def _geometric_weights(of: _Parameters, x: int) -> list[Decimal]:
     ratio = (-of.epsilon).exp()
     ends = [ratio ** abs(x - y) / (1 + ratio) for y in range(of.size)]
     inner = [(1 - ratio) * end for end in ends[1:-1]]
     return [ends[0], *inner, *ends[1:][-1:]]
 
 
-def _piecewise(of: _Parameters, x: int) -> list[Decimal]:
+def _piecewise_weights(of: _Parameters, x: int) -> list[Decimal]:
     if of.epsilon >= 200:
-        # From here on an output other than its own has the least count.
+        # From here on, all outputs but the input itself have the least count.
         return [Decimal(1) if x == y else Decimal("1e-40") for y in range(of.size)]
     root, steps = (of.epsilon / 2).exp(), Decimal(of.size - 1)
     reach, low = (root + 1) / (root - 1), 1 / (root * root)
@@ -232,26 +232,26 @@ def _piecewise(of: _Parameters, x: int) -> list[Decimal]:
     return weights
 
 
-def _responses(of: _Parameters, x: int) -> list[Decimal]:
+def _response_weights(of: _Parameters, x: int) -> list[Decimal]:
     own, stay = bisect_right(of.starts, x) - 1, of.epsilon.exp()
     return [stay if bucket == own else Decimal(1) for bucket in range(len(of.starts))]
 
 
-#: By mechanism: how manifests call it, and its weights for an input, if these are computed.
+#: Each mechanism's name in manifests, and the function of its weights, if they are computed.
 _MECHANISMS: Mapping[str, tuple[str, Callable[[_Parameters, int], list[Decimal]] | None]] = {
-    "global_map": ("Global-map", _mapped),
-    "local_map": ("Local-map", _mapped),
-    "adj_map": ("Adj-map", _adjusted),
-    "geometric": ("Clamped geometric", _geometric),
-    "piecewise": ("Piecewise", _piecewise),
-    "grr": ("Generalised randomised response", _responses),
-    "bucket_response": ("Bucketed randomised response", _responses),
+    "global_map": ("Global-map", _map_weights),
+    "local_map": ("Local-map", _map_weights),
+    "adj_map": ("Adj-map", _adjusted_map_weights),
+    "geometric": ("Clamped geometric", _geometric_weights),
+    "piecewise": ("Piecewise", _piecewise_weights),
+    "grr": ("Generalised randomised response", _response_weights),
+    "bucket_response": ("Bucketed randomised response", _response_weights),
     "designed": ("Designed", None),
     "unary": ("Unary encoding (optimised)", None),
 }
 
 
-def _log_up(ratio: Fraction) -> Decimal:
+def _log_rounded_up(ratio: Fraction) -> Decimal:
     with localcontext(Context(prec=60)) as context:
         value = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln(context)
         return value.next_plus(context)

@@ -1,28 +1,28 @@
-"""Outcomes of a verification: one per promise."""
+"""Outcomes of a verification, with one result per promise."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-#: One check: whether it passed, and what is wrong if it did not; or None, and what is missing.
+#: One comparison: True or False, with the problem if False; or None, with what is missing for it.
 Check = tuple[bool | None, str]
 
-#: A function ``check_<promise>``, and on what: a name for the report, and the arguments.
+#: A function ``check_<promise>`` with its subjects: each a name for the report, and arguments.
 Checks = tuple[Callable[..., Iterable[Check]], Iterable[tuple[str, tuple[Any, ...]]]]
 
-#: Exceptions that a damaged or foreign file raises where its fields are read.
-DAMAGED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, OSError)
+#: Exceptions raised by reading the fields of a damaged or foreign file.
+READ_ERRORS = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, OSError)
 
 
 class NotCheckableError(Exception):
-    """Something that a check needs is not there; the message names it."""
+    """A check needs something that is not available; the message names it."""
 
 
 @dataclass
 class Promise:
-    """One promise: how many checks were made, where it is broken, and what is missing.
+    """The result for one promise: the number of comparisons, the problems, and what is missing.
 
-    Broken and missing things are places and names of files and columns, never a value.
+    Problems name files, columns and places in the store, never a value of a row.
     """
 
     name: str
@@ -33,26 +33,26 @@ class Promise:
 
     @property
     def status(self) -> str:
-        """Broken if a check failed; not checkable if nothing was checked."""
+        """``broken`` if a comparison failed, ``not checkable`` if none was possible."""
         return "broken" if self.broken else "held" if self.checked else "not checkable"
 
     def run(self, checks: Iterable[Check], where: str) -> None:
-        """Make checks about a place; what cannot be read breaks the promise, without the error."""
+        """Run checks on one subject. An unreadable file breaks the promise; its error is hidden."""
         try:
-            for holds, words in checks:
-                self._note(holds, words, where)
+            for passed, problem in checks:
+                self._record(passed, problem, where)
         except NotCheckableError as missing:
-            self._note(None, str(missing), where)
-        except DAMAGED:
-            self._note(False, "it cannot be read", where)
+            self._record(None, str(missing), where)
+        except READ_ERRORS:
+            self._record(False, "it cannot be read", where)
 
-    def _note(self, holds: bool | None, words: str, where: str) -> None:
-        if holds is not None:
+    def _record(self, passed: bool | None, problem: str, where: str) -> None:
+        if passed is not None:
             self.checked += 1
-            words = f"{where}: {words}" if where else words
-        notes = self.missing if holds is None else self.broken
-        if not holds and words not in notes:
-            notes.append(words)
+            problem = f"{where}: {problem}" if where else problem
+        problems = self.missing if passed is None else self.broken
+        if not passed and problem not in problems:
+            problems.append(problem)
 
     def to_json(self) -> dict[str, Any]:
         """The outcome as JSON values."""
@@ -65,7 +65,7 @@ class Promise:
             end = f"; and {more} more" if more > 0 else ""
             detail = f"Broken: {'; '.join(self.broken[:3])}{end}."
         elif not self.checked:
-            detail = f"Missing: {missing or 'nothing here to check it on'}."
+            detail = f"Missing: {missing or 'anything to check'}."
         else:
             detail = f"({self.checked})" + (f" Not checked: {missing}." if missing else "")
         return f"{self.status:<14}{self.name}: {self.promise} {detail}"
@@ -73,22 +73,23 @@ class Promise:
 
 @dataclass
 class Outcome:
-    """All promises about a place, which is a store or a party, in the order of their checks."""
+    """The results for a store or a party, one per promise, in the order of the checks."""
 
     place: str
     promises: list[Promise] = field(default_factory=list)
 
     def check(self, promises: Iterable[Checks]) -> "Outcome":
-        """Check promises; each is named like its function, and states its docstring."""
+        """Run checks. A promise has the name of its check function and its docstring as text."""
         try:
             for check, subjects in promises:
                 name = check.__name__.removeprefix("check_")
                 self.promises.append(Promise(name, " ".join(str(check.__doc__).split())))
                 for where, arguments in subjects:
                     self.promises[-1].run(check(*arguments), where)
-        except DAMAGED:
-            # A file is so damaged that it is not known what there is to check.
-            self.promises.append(Promise("files", "All files can be read.", 1, ["not all can"]))
+        except READ_ERRORS:
+            # A file is too damaged to tell which checks apply.
+            problem = "a file that determines the checks is damaged"
+            self.promises.append(Promise("files", "All files are readable.", 1, [problem]))
         return self
 
     @property

@@ -1,4 +1,4 @@
-"""Promises that a party can check with its own folder and the store."""
+"""Promises that every party can check with its own folder and the store."""
 
 import json
 import re
@@ -10,25 +10,25 @@ from pathlib import Path
 from typing import Any
 
 from opboost_ops.verifier import sealed_rows
-from opboost_ops.verifier.outcomes import DAMAGED, Check, NotCheckableError
-from opboost_ops.verifier.party_state import Loss, PartyState, last_loss
+from opboost_ops.verifier.outcomes import READ_ERRORS, Check, NotCheckableError
+from opboost_ops.verifier.party_state import Loss, PartyState, full_range_loss
 from opboost_ops.verifier.places import DOCUMENT, Artifact, Party, canonical, sha256
 from opboost_ops.verifier.plans import RELEASES, ROUNDS, Plan
 
-#: Entries of a federation file that may change without a new agreement; training is apart, and the
-#: counts of a designed channel are agreed by the digest of the channel.
+#: Paths in a federation file that may change without a new agreement. ``training`` is compared
+#: separately; agreements contain the counts of a designed channel as the channel's digest.
 _FREE = re.compile(
     r"(schedule|scoring\.(cron|cost_ratio|calibration|interval|reasons)|training)(\..*)?"
     r"|parties\.[^.]*\.queue|parties\..*\.mechanism\.table(\..*)?"
 )
 
-#: Entries of ``training`` that may change in vertical learning.
+#: Keys of ``training`` that may change in vertical learning without a new agreement.
 _FREE_TRAINING = frozenset(
     {"trees", "learning_rate", "depth", "tolerance", "denoise", "parameters", "objective"}
     | {"early_stopping", "tuning"}
 )
 
-#: Values of entries of ``training`` where an agreement does not name them; others are null.
+#: Defaults of ``training`` for keys that an agreement omits; all others are null.
 _DEFAULT_TRAINING = {
     "trainer": "lightgbm",
     "trees": 80,
@@ -40,11 +40,11 @@ _DEFAULT_TRAINING = {
 }
 
 
-class OwnSide:
-    """A party: its folder, its database, its keys, and the plans of runs that it takes part in.
+class OwnRecords:
+    """A party's folder, database and keys, with the plans and artifacts of its runs.
 
-    Of ``artifacts`` with their plans ``published`` are its own, without those ``lost`` before a
-    recovery; ``entries`` are the ledger's by what they are about, ``charges`` those of releases.
+    ``published`` are the artifacts that the party signed, except those ``lost`` before a recovery;
+    ``entries`` are ledger entries by artifact or release; ``charges`` are those of releases.
     """
 
     def __init__(self, party: Party, state: PartyState, plans: list[Plan]) -> None:
@@ -60,10 +60,10 @@ class OwnSide:
         self.charges = [entry for entry in local if entry["artifact"] == entry["release"]]
 
     def _was_lost(self, artifact: Artifact, plan: Plan) -> bool:
-        """True if a recovery, whose run is empty, covers an artifact's checkpoint."""
+        """True if a recovery, which is a checkpoint without run, skipped the artifact's number."""
         try:
             number = artifact.manifest["head"]["number"]
-        except DAMAGED:
+        except READ_ERRORS:
             return False
         place = (artifact.federation, plan.receiver(artifact) or plan.label_holder, "")
         return any(
@@ -73,54 +73,54 @@ class OwnSide:
 
     @property
     def spent(self) -> dict[str, Loss]:
-        """The cost of each raw column: the sum over its releases."""
-        return _sums((release.column, release.loss) for release in self.state.releases.values())
+        """The loss of each raw column, summed over its releases."""
+        return _totals((release.column, release.loss) for release in self.state.releases.values())
 
     @cached_property
     def secret(self) -> bytes:
-        """The party's secret; NotCheckableError if it is not in a file."""
+        """The party's secret; NotCheckableError if it is not stored in a file."""
         path = self.party.path("secret", "keys/noise.secret")
         secret = path.read_bytes() if path and path.is_file() else b""
-        if sealed_rows.keyed_by(secret, "fingerprint").hex()[:16] != self.state.secret:
+        if sealed_rows.derive_key(secret, "fingerprint").hex()[:16] != self.state.secret:
             raise NotCheckableError("the party's secret in a file")
         return secret
 
     def encryption_key(self, plan: Plan) -> bytes:
-        """The private half of the encryption key that a plan declares."""
+        """The private key of the party's encryption key in a plan."""
         newest = self.party.path("encryption_key", "keys/encryption.key") or Path()
         former = newest.parent.glob(f"{newest.name}.until-*")
         for path in filter(Path.is_file, [newest, *former]):
             private, public = sealed_rows.key_pair(path)
             if public == plan.parties[self.party.name].get("encryption_key"):
                 return private
-        raise NotCheckableError("the encryption key of the time in a file")
+        raise NotCheckableError("the encryption key of the run's time in a file")
 
-    def opened(self, artifact: Artifact, plan: Plan, name: str = DOCUMENT) -> bytes:
-        """A file that is addressed to the party; ValueError if it is not that of the manifest."""
+    def open_file(self, artifact: Artifact, plan: Plan, name: str = DOCUMENT) -> bytes:
+        """The content of a file addressed to the party; ValueError if its digest is wrong."""
         raw = artifact.stored[name].read_bytes()
         if artifact.is_encrypted:
-            raw = sealed_rows.decrypted(raw, self.encryption_key(plan), artifact.digest, name)
+            raw = sealed_rows.decrypt_file(raw, self.encryption_key(plan), artifact.digest, name)
         if sha256(raw) != artifact.manifest["files"][name]["sha256"]:
-            raise ValueError("another digest")
-        return sealed_rows.unsalted(raw) if artifact.is_encrypted else raw
+            raise ValueError("wrong digest")
+        return sealed_rows.remove_salt(raw) if artifact.is_encrypted else raw
 
     def home_file(self, plan: Plan, name: str) -> Path:
-        """A file of the party's private folder of a run; NotCheckableError if it was removed."""
+        """A file in the party's private folder of a run; NotCheckableError if it was removed."""
         folder = self.party.path("home", "home") or Path()
         path = folder / plan.run / name
         if not path.is_file():
-            raise NotCheckableError("the home folders of runs that were removed")
+            raise NotCheckableError("home folders of runs, which were removed")
         return path
 
 
-def check_audit(own: OwnSide) -> Iterator[Check]:
-    """The audit log is an unbroken chain, and has what was published and received as it is."""
-    before, logged = "0" * 64, set()
+def check_audit(own: OwnRecords) -> Iterator[Check]:
+    """The audit log is an unbroken hash chain and records all published and received artifacts."""
+    previous, logged = "0" * 64, set()
     received: dict[str, str] = {}
     for expected, (number, text, digest) in enumerate(own.state.audit, start=1):
-        chained = sha256(f"{before}\n{number}\n{text}".encode())
+        chained = sha256(f"{previous}\n{number}\n{text}".encode())
         yield number == expected and digest == chained, f"the chain is broken at entry {expected}"
-        before, entry = digest, json.loads(text)
+        previous, entry = digest, json.loads(text)
         if entry["action"] in ("sent", "answered"):
             logged.add((entry["place"], entry["artifact"]))
         elif entry["action"] == "received":
@@ -128,50 +128,51 @@ def check_audit(own: OwnSide) -> Iterator[Check]:
     for artifact, _ in own.published:
         if artifact.kind not in ROUNDS:
             is_logged = (artifact.place, artifact.digest) in logged
-            yield is_logged, f"{artifact.place} is not in it"
+            yield is_logged, f"no entry for {artifact.place}"
     for artifact, _ in own.artifacts:
-        same = received.get(artifact.place, artifact.digest) == artifact.digest
-        yield same, f"{artifact.place} is another one than was received"
+        is_same = received.get(artifact.place, artifact.digest) == artifact.digest
+        yield is_same, f"{artifact.place} is not the artifact that was received"
     for plan in own.plans:
         rounds = [a for a, its in own.published if its is plan and a.kind in ROUNDS]
         if rounds:
-            yield not logged.isdisjoint(_hashes(own, plan, rounds)), f"{plan.run}: no rounds in it"
+            is_logged = any(entry in logged for entry in _round_entries(own, plan, rounds))
+            yield is_logged, f"no entry for the rounds of {plan.run}"
     if own.lost:
-        yield None, "artifacts of before a recovery, whose entries were lost"
+        yield None, "entries from before a recovery, which were lost"
 
 
-def _hashes(own: OwnSide, plan: Plan, rounds: list[Artifact]) -> Iterator[tuple[str, str]]:
-    """The entries that may stand for rounds: of all, or of those since a resumption."""
+def _round_entries(own: OwnRecords, plan: Plan, rounds: list[Artifact]) -> Iterator[Any]:
+    """Place and digest of an entry for all rounds, or for those since any possible resumption."""
     kind = "decision" if own.party.name == plan.label_holder else "masked"
     first, *rest = sorted(rounds, key=lambda a: (a.kind != "round_key", a.place))
-    for at in range(len(rest) + 1):
+    for start in range(len(rest) + 1):
         digest = ""
-        for artifact in [first, *rest[at:]]:
+        for artifact in [first, *rest[start:]]:
             digest = sha256(f"{digest}{artifact.digest}".encode())
         yield f"{plan.run}/{kind}/{own.party.name}/all", digest
 
 
-def check_received(own: OwnSide, artifact: Artifact, plan: Plan) -> Iterator[Check]:
-    """Each file that is addressed to the party opens, and has the digest of its manifest."""
+def check_received(own: OwnRecords, artifact: Artifact, plan: Plan) -> Iterator[Check]:
+    """Each file addressed to the party can be decrypted and has the digest in its manifest."""
     for name in artifact.manifest["files"]:
-        own.opened(artifact, plan, name)
+        own.open_file(artifact, plan, name)
         yield True, ""
 
 
-def check_agreement(own: OwnSide, plan: Plan) -> Iterator[Check]:
-    """Nothing is published that the party's agreements do not have."""
+def check_agreement(own: OwnRecords, plan: Plan) -> Iterator[Check]:
+    """Each plan complies with an agreement of the party."""
     digest, agreements = plan.document["agreement"], own.state.agreements
-    yield digest in agreements, "under no agreement"
+    yield digest in agreements, "the party has no such agreement"
     if digest in agreements:
         content = agreements[digest]
-        yield sha256(canonical(content)) == digest, "a changed agreement"
+        yield sha256(canonical(content)) == digest, "the agreement was changed"
         differences = _differences(plan, content)
-        yield not differences, f"{', '.join(differences)} not as agreed"
+        yield not differences, f"the plan differs from the agreement in {', '.join(differences)}"
 
 
 def _differences(plan: Plan, agreed: Mapping[str, Any]) -> list[str]:
-    """The entries in which a plan differs from an agreement."""
-    planned, declared = (dict(entries_of(each)) for each in (plan.federation, agreed["federation"]))
+    """The paths at which a plan differs from an agreement."""
+    planned, declared = (dict(flatten(file)) for file in (plan.federation, agreed["federation"]))
     paths = [
         path
         for path in sorted(planned.keys() | declared.keys())
@@ -182,9 +183,9 @@ def _differences(plan: Plan, agreed: Mapping[str, Any]) -> list[str]:
     training = agreed["federation"].get("training", {})
     free = () if plan.is_horizontal else _FREE_TRAINING
     for key in sorted((plan.training.keys() | training.keys()).difference(free)):
-        # Exact sums are null in an agreement, and said in so many words in a plan.
+        # Sums without noise are null in an agreement, and "none" in a plan.
         value = None if plan.training.get(key) == "none" else plan.training.get(key)
-        if dict(entries_of(value)) != dict(entries_of((_DEFAULT_TRAINING | training).get(key))):
+        if dict(flatten(value)) != dict(flatten((_DEFAULT_TRAINING | training).get(key))):
             paths.append(f"training.{key}")
     for party in plan.feature_holders:
         for column in plan.columns(party):
@@ -194,35 +195,35 @@ def _differences(plan: Plan, agreed: Mapping[str, Any]) -> list[str]:
     return paths
 
 
-def entries_of(value: Any, path: str = "") -> Iterator[tuple[str, bytes]]:
-    """The entries of JSON values by path; one that is null is as if it were absent."""
+def flatten(value: Any, path: str = "") -> Iterator[tuple[str, bytes]]:
+    """The path and canonical JSON of each value in nested objects, without nulls."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from entries_of(inner, f"{path}.{key}" if path else key)
+            yield from flatten(inner, f"{path}.{key}" if path else key)
     elif value is not None:
         yield path, canonical(value)
 
 
-def check_ledger(own: OwnSide, artifact: Artifact, plan: Plan) -> Iterator[Check]:
-    """Every published artifact has its entries in the ledger, and is committed."""
+def check_ledger(own: OwnRecords, artifact: Artifact, plan: Plan) -> Iterator[Check]:
+    """Every published artifact has its ledger entries and is committed."""
     if artifact.kind in ROUNDS:
-        # What rounds disclose is entered before the first one, by run.
+        # The ledger has entries per run, not per round; they precede the first round.
         kinds = {entry["kind"] for entry in own.state.entries if entry["run"] == artifact.run}
-        yield any(kind.startswith("boost_") for kind in kinds), "its rounds are not in the ledger"
+        yield any(kind.startswith("boost_") for kind in kinds), "no entry for its rounds"
         return
     entries = own.entries[artifact.digest]
     names = sorted(artifact.manifest["losses"]) if artifact.kind in RELEASES else []
     charged = sorted(entry["feature"] for entry in entries if entry["account"] == "local_dp")
-    yield bool(entries) and charged == names, "not in the ledger"
-    yield artifact.digest in own.state.commits, "not committed"
+    yield bool(entries) and charged == names, "its ledger entries are missing or incomplete"
+    yield artifact.digest in own.state.commits, "it is not committed"
     receiver = plan.receiver(artifact) or artifact.about
-    fact = (receiver, artifact.run, artifact.kind, artifact.manifest["rows"])
+    expected = (receiver, artifact.run, artifact.kind, artifact.manifest["rows"])
     stated = {tuple(entry[key] for key in ("receiver", "run", "kind", "rows")) for entry in entries}
-    yield stated <= {fact}, "its entry states another receiver, run, kind or row count"
+    yield stated <= {expected}, "its entry states another receiver, run, kind or row count"
 
 
-def check_state(own: OwnSide, artifact: Artifact, plan: Plan) -> Iterator[Check]:
-    """The database knows every checkpoint in the party's published artifacts."""
+def check_state(own: OwnRecords, artifact: Artifact, plan: Plan) -> Iterator[Check]:
+    """The database contains the checkpoints of all artifacts that the party published."""
     head = artifact.manifest.get("head")
     if head is not None:
         receiver = plan.receiver(artifact) or plan.label_holder
@@ -231,25 +232,26 @@ def check_state(own: OwnSide, artifact: Artifact, plan: Plan) -> Iterator[Check]
         yield checkpoint in stored, "the database was rolled back"
 
 
-def check_releases(own: OwnSide, artifact: Artifact, plan: Plan) -> Iterator[Check]:
-    """Every published column belongs to a charged release to its receiver, with its loss."""
-    named, losses = artifact.manifest["releases"], artifact.manifest["losses"]
+def check_releases(own: OwnRecords, artifact: Artifact, plan: Plan) -> Iterator[Check]:
+    """Every published column belongs to a release to its receiver that was charged its loss."""
+    stated, losses = artifact.manifest["releases"], artifact.manifest["losses"]
     recorded = own.state.run_releases.get((artifact.federation, artifact.run), {})
-    yield named == recorded, "releases that its run has not recorded"
-    yield named.keys() == plan.parties[own.party.name]["features"].keys(), "other features"
-    for feature, name in named.items():
+    yield stated == recorded, "its releases are not those that were recorded for its run"
+    features = plan.parties[own.party.name]["features"].keys()
+    yield stated.keys() == features, "its features are not those of the plan"
+    for feature, name in stated.items():
         release = own.state.releases.get(name)
         if release is None or release.kind != "values":
             yield False, f"{feature} has no release"
             continue
-        yield release.receiver == plan.label_holder, f"{feature} is for another receiver"
+        yield release.receiver == plan.label_holder, f"{feature} is released to another party"
         curves = {n: curve for n, curve in losses.items() if n.partition("=")[0] == feature}
-        same = canonical(curves) == canonical(dict(release.losses))
-        yield same, f"{feature} was charged another loss"
+        is_charged = canonical(curves) == canonical(dict(release.losses))
+        yield is_charged, f"{feature} was charged another loss than it states"
 
 
-def check_charges(own: OwnSide) -> Iterator[Check]:
-    """Each release is charged once in full, and no charge is without a release."""
+def check_charges(own: OwnRecords) -> Iterator[Check]:
+    """Each release is charged once and in full, and each charge has its release."""
     charged: dict[str, dict[str, Any]] = defaultdict(dict)
     for entry in own.charges:
         name, feature = entry["release"], entry["feature"]
@@ -257,49 +259,49 @@ def check_charges(own: OwnSide) -> Iterator[Check]:
         charged[name][feature] = entry["loss"]
         yield name in own.state.releases, f"{feature} was charged without a release"
     for name, release in own.state.releases.items():
-        whole = canonical(charged[name]) == canonical(dict(release.losses))
-        yield whole, f"{release.feature} was not charged as it was released"
+        is_whole = canonical(charged[name]) == canonical(dict(release.losses))
+        yield is_whole, f"{release.feature} was charged another loss than its release has"
 
 
-def check_budgets(own: OwnSide) -> Iterator[Check]:
-    """The ledger's entries add up to the releases' losses, within the budgets."""
-    total, policy = own.spent, own.party.policy
-    entered = _sums((e["column"], last_loss(e["loss"])) for e in own.charges)
-    for column in sorted({*total, *entered}):
-        yield total.get(column) == entered.get(column), f"{column}: its entries do not add up"
+def check_budgets(own: OwnRecords) -> Iterator[Check]:
+    """The charges in the ledger add up to the losses of the releases, within the budgets."""
+    spent, policy = own.spent, own.party.policy
+    charged = _totals((e["column"], full_range_loss(e["loss"])) for e in own.charges)
+    for column in sorted({*spent, *charged}):
+        yield spent.get(column) == charged.get(column), f"the charges of {column} do not add up"
     for name, rule in (policy.get("features") or {}).items():
         if rule and rule.get("budget") is not None:
             column = str(rule.get("column") or name).strip()
-            within = total.get(column, 0) <= Fraction(rule["budget"])
-            yield within, f"{column}: more is spent than its budget"
+            within = spent.get(column, 0) <= Fraction(rule["budget"])
+            yield within, f"{column} exceeds its budget"
     budget = (policy.get("all_features") or {}).get("budget")
     if budget is not None:
-        everything = sum(total.values(), Fraction(0))
-        yield everything <= Fraction(budget), "more is spent than all_features.budget"
+        total = sum(spent.values(), Fraction(0))
+        yield total <= Fraction(budget), "all columns together exceed all_features.budget"
 
 
-def check_queries(own: OwnSide) -> Iterator[Check]:
-    """Every answered query is counted, within the caps on different people."""
-    months: dict[tuple[str, str], int] = defaultdict(int)
-    everybody: dict[str, int] = defaultdict(int)
-    for receiver, month, _, people in own.state.asked:
-        months[receiver, month] += people
-        everybody[receiver] += people
+def check_queries(own: OwnRecords) -> Iterator[Check]:
+    """Every answered query is counted, within the caps on queried people."""
+    per_month: dict[tuple[str, str], int] = defaultdict(int)
+    totals: dict[str, int] = defaultdict(int)
+    for receiver, month, _, people in own.state.answered_queries:
+        per_month[receiver, month] += people
+        totals[receiver] += people
     caps = own.party.policy.get("alignment") or {}
-    counts = {"max_new_queries": months.values(), "max_queries_total": everybody.values()}
+    counts = {"max_new_queries": per_month.values(), "max_queries_total": totals.values()}
     for name, people in counts.items():
         cap = caps.get(name)
-        yield cap is None or max(people, default=0) <= cap, f"more than {name}"
-    counted = {query for _, _, query, _ in own.state.asked}
+        yield cap is None or max(people, default=0) <= cap, f"queries exceed {name}"
+    counted = {query for _, _, query, _ in own.state.answered_queries}
     for artifact, plan in own.published:
         if artifact.kind == "psi_answer":
-            month = months[plan.label_holder, plan.document["epoch"]]
+            people = per_month[plan.label_holder, plan.document["epoch"]]
             is_counted = artifact.manifest["answers"] in counted
-            is_whole = artifact.manifest["rows"] <= month
-            yield is_counted and is_whole, f"{artifact.place} is not counted"
+            is_whole = artifact.manifest["rows"] <= people
+            yield is_counted and is_whole, f"{artifact.place} is not counted in full"
 
 
-def _sums(losses: Iterable[tuple[str, Loss]]) -> dict[str, Loss]:
+def _totals(losses: Iterable[tuple[str, Loss]]) -> dict[str, Loss]:
     total: dict[str, Loss] = {}
     for column, loss in losses:
         total[column] = total.get(column, Fraction(0)) + loss

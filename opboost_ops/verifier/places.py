@@ -1,4 +1,4 @@
-"""The places that a verification takes, a folder or a store, and the artifacts that lie there."""
+"""Folders and stores to verify, and the artifacts in a store."""
 
 import hashlib
 import json
@@ -11,24 +11,24 @@ from typing import Any
 import yaml
 from pyarrow import fs as filesystem
 
-from opboost_ops.verifier.outcomes import DAMAGED
+from opboost_ops.verifier.outcomes import READ_ERRORS
 
-#: In a bucket: which folder below an artifact's place has its files.
+#: A file in a bucket that names the subfolder with an artifact's files.
 PUBLISHED = "published.json"
 
 MANIFEST, SIGNATURE, DOCUMENT = "manifest.json", "manifest.sig", "document.json"
 FEDERATION, SITE, POLICY = "federation.yaml", "site.yaml", "policy.yaml"
 
-_RUN = "[0-9a-f]" * 16
-_MOST = 16 << 20
+_RUN_NAME = "[0-9a-f]" * 16
+_MAX_BYTES = 16 << 20
 
 
-class CannotBeginError(Exception):
-    """A place is none that can be verified."""
+class InvalidPlaceError(Exception):
+    """A place is neither a federation's folder, a party's folder nor a store."""
 
 
 class Artifact:
-    """An artifact at ``<federation>/<run>/<kind>/<party>``, with a round of horizontal learning."""
+    """An artifact at ``<federation>/<run>/<kind>/<party>[/<round>]``; ``about`` is that party."""
 
     def __init__(self, place: str, folder: Path) -> None:
         self.place, self.folder = place, folder
@@ -37,79 +37,73 @@ class Artifact:
 
     @cached_property
     def raw(self) -> bytes:
-        """The manifest's bytes; its signature is over them, and its digest is of them."""
+        """The manifest's bytes, which are signed and hashed."""
         return read_small(self.folder / MANIFEST)
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
-        """The manifest; ValueError if it is no JSON object."""
+        """The manifest; ValueError if it is not a JSON object."""
         manifest = json.loads(self.raw)
         if not isinstance(manifest, dict):
-            raise ValueError("a manifest is a JSON object")
+            raise ValueError("not a JSON object")
         return manifest
 
     @cached_property
     def digest(self) -> str:
-        """Sha256 of the manifest, by which others name the artifact."""
+        """SHA-256 of the manifest, by which other artifacts refer to this one."""
         return sha256(self.raw)
 
     @property
     def is_encrypted(self) -> bool:
-        """True if its files are encrypted to their receiver."""
+        """True if the files are encrypted to their receiver."""
         return self.manifest["encrypted_to"] is not None
 
     @property
     def stored(self) -> dict[str, Path]:
-        """Where each file of its manifest lies in the store, by name."""
+        """The path in the store of each file in the manifest, by name."""
         end = ".enc" if self.is_encrypted else ""
         return {name: self.folder / f"{name}{end}" for name in self.manifest["files"]}
 
 
-#: The artifacts of a run by ``<kind>/<party>``, with a round's name.
+#: The artifacts of a run by ``<kind>/<party>[/<round>]``.
 Artifacts = Mapping[str, Artifact]
 
 
 def read_store(folder: Path) -> dict[str, Artifacts]:
-    """All runs in a store, by ``<federation>/<run>``; an emptied folder is an artifact, too."""
+    """All runs in a store by ``<federation>/<run>``; an empty folder also counts as an artifact."""
     runs: dict[str, Artifacts] = {}
     for run in _folders(folder, 2):
         name = run.relative_to(folder).as_posix()
         places = [place for depth in (2, 3) for place in _folders(run, depth)]
-        names = {
-            place.relative_to(run).as_posix(): place
+        artifacts = [
+            Artifact(place.relative_to(folder).as_posix(), _files_folder(place))
             for place in places
             if any(map(Path.is_file, place.iterdir())) or not any(place.iterdir())
-        }
-        if run.match(_RUN) and names:
-            runs[name] = {
-                place: Artifact(f"{name}/{place}", _files_of(path)) for place, path in names.items()
-            }
+        ]
+        if run.match(_RUN_NAME) and artifacts:
+            runs[name] = {each.place.removeprefix(f"{name}/"): each for each in artifacts}
     return runs
 
 
 def _folders(folder: Path, depth: int) -> list[Path]:
-    """The folders at a depth below another one, without hidden ones and links."""
+    """The subfolders at a depth below a folder, without hidden ones and links."""
     folders = [folder]
     for _ in range(depth):
         inner = [path for each in folders for path in sorted(each.iterdir())]
-        folders = [
-            path
-            for path in inner
-            if path.is_dir() and not path.is_symlink() and not path.name.startswith(".")
-        ]
+        folders = [p for p in inner if p.is_dir() and not p.is_symlink() and p.name[0] != "."]
     return folders
 
 
-def _files_of(place: Path) -> Path:
-    """The folder with the files of an artifact: in a bucket that of the attempt that won."""
+def _files_folder(place: Path) -> Path:
+    """The folder with an artifact's files; in a bucket, that of the completed attempt."""
     try:
         return place / f".{json.loads(read_small(place / PUBLISHED))['attempt']}"
-    except DAMAGED:
+    except READ_ERRORS:
         return place
 
 
-def copied(store: str, folder: Path) -> Path:
-    """A store's folder: its own, or one to which a bucket was copied; OSError if unreadable."""
+def local_copy(store: str, folder: Path) -> Path:
+    """The folder of a store; a bucket is copied to ``folder`` first. OSError if unreadable."""
     if "://" in store:
         files, path = filesystem.FileSystem.from_uri(store)
         folder.mkdir()
@@ -121,10 +115,10 @@ def copied(store: str, folder: Path) -> Path:
 
 
 def read_small(path: Path) -> bytes:
-    """A file of at most 16 MiB; ValueError if it is larger."""
+    """The content of a file of at most 16 MiB; ValueError if it is larger."""
     with path.open("rb") as file:
-        content = file.read(_MOST + 1)
-    if len(content) > _MOST:
+        content = file.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
         raise ValueError("too large")
     return content
 
@@ -135,56 +129,56 @@ def read_json(path: Path) -> Any:
 
 
 def sha256(content: bytes) -> str:
-    """Sha256, hex."""
+    """SHA-256 in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
 def canonical(value: Any, *, sort_keys: bool = True) -> bytes:
-    """JSON as manifests are written and digests are taken; keys of documents are not sorted."""
+    """The JSON encoding of manifests and hashed values; documents do not sort their keys."""
     return json.dumps(value, sort_keys=sort_keys, separators=(",", ":")).encode()
 
 
 class Party:
-    """A party's folder, where its ``site.yaml`` lies; CannotBeginError if that is unreadable."""
+    """A party's folder, which contains ``site.yaml``; InvalidPlaceError if that is unreadable."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.site = read_yaml(folder / SITE)
         if not all(isinstance(self.site.get(key), str) for key in ("party", "store")):
-            raise CannotBeginError(f"{folder / SITE} names no party or no store.")
+            raise InvalidPlaceError(f"{folder / SITE} does not name a party and a store.")
         self.name = str(self.site["party"])
 
     @cached_property
     def policy(self) -> Mapping[str, Any]:
-        """Content of ``policy.yaml``."""
+        """The content of ``policy.yaml``."""
         return read_yaml(self.folder / POLICY)
 
     @property
     def store(self) -> str:
-        """The folder of its store, or the store's URL; empty where it is in no file."""
-        value = _resolved(self.site["store"]).removeprefix("file://")
+        """The folder or URL of the store; empty if an environment variable for it is not set."""
+        value = _resolve_variable(self.site["store"]).removeprefix("file://")
         return value if "://" in value or not value else str((self.folder / value).resolve())
 
     @property
     def database(self) -> Path | None:
-        """The file of its database; None where it is on a server."""
-        url = _resolved(self.site.get("ledger", "sqlite:///ledger.sqlite"))
+        """The database file; None if the database is on a server."""
+        url = _resolve_variable(self.site.get("ledger", "sqlite:///ledger.sqlite"))
         is_file = url.startswith("sqlite:///")
         return self.folder / url.removeprefix("sqlite:///") if is_file else None
 
     def path(self, key: str, default: str) -> Path | None:
-        """A file or folder that ``site.yaml`` names; None where it is in no file."""
+        """A file or folder that ``site.yaml`` names; None for a variable or an Airflow secret."""
         value = str(self.site.get(key, default))
         return None if value.startswith(("env:", "airflow:")) else self.folder / value
 
 
 class Places:
-    """Everything to verify; CannotBeginError if a place is none that can be verified."""
+    """The stores and parties to verify; InvalidPlaceError for any other place."""
 
     def __init__(self, places: Sequence[str | Path]) -> None:
-        self.stores: dict[str, None] = {}  # folders, or URLs, each once
+        self.stores: dict[str, None] = {}  # folders and URLs without repetition, in their order
         self.parties: dict[Path, Party] = {}
-        self.federations: dict[str, Mapping[str, Any]] = {}  # those beside parties, by name
+        self.federations: dict[str, Mapping[str, Any]] = {}  # federation files by name
         for place in places:
             if "://" in str(place):
                 self.stores[str(place)] = None
@@ -194,7 +188,7 @@ class Places:
     def _add_folder(self, path: Path) -> None:
         folder = path.parent if path.name == FEDERATION and path.is_file() else path
         if not folder.is_dir():
-            raise CannotBeginError(f"{path} is no folder.")
+            raise InvalidPlaceError(f"{path} is not a folder.")
         self._add_federation(folder)
         if (folder / SITE).is_file():
             self._add_federation(folder.parent)
@@ -204,11 +198,11 @@ class Places:
             for site in sites:
                 self._add_party(site.parent)
             if not sites:
-                raise CannotBeginError(f"No folder in {folder} has a {SITE}.")
-        elif (folder / ".identity").exists() or any(folder.glob(f"*/{_RUN}/*/*")):
+                raise InvalidPlaceError(f"No subfolder of {folder} contains {SITE}.")
+        elif (folder / ".identity").exists() or any(folder.glob(f"*/{_RUN_NAME}/*/*")):
             self.stores[str(folder.resolve())] = None
         else:
-            raise CannotBeginError(f"{folder} has no {FEDERATION}, no {SITE}, and is no store.")
+            raise InvalidPlaceError(f"{folder} has no {FEDERATION} or {SITE}, and is not a store.")
 
     def _add_federation(self, folder: Path) -> None:
         if (folder / FEDERATION).is_file():
@@ -223,15 +217,15 @@ class Places:
 
 
 def read_yaml(path: Path) -> Mapping[str, Any]:
-    """A YAML file's mapping, or CannotBeginError, which holds nothing of the file."""
+    """The mapping in a YAML file; InvalidPlaceError, without its content, if there is none."""
     try:
         content = yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         content = None
     if not isinstance(content, Mapping):
-        raise CannotBeginError(f"{path} cannot be read.")
+        raise InvalidPlaceError(f"{path} cannot be read.")
     return content
 
 
-def _resolved(value: str) -> str:
+def _resolve_variable(value: str) -> str:
     return os.environ.get(value.removeprefix("env:"), "") if value.startswith("env:") else value

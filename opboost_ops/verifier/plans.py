@@ -1,10 +1,10 @@
-"""A run's plan: who takes part, what is released by which mechanism, and which artifacts follow.
+"""A run's plan: its parties, the columns they release by which mechanism, and its artifacts.
 
-A plan has a federation file's entries, but for those at their default; training is whole.
+A plan contains a federation file without entries at their default, but with all of ``training``.
 
-An encrypted file is salted and padded first: 32 bytes of salt, 8 bytes of length, the content, and
-zeros up to a multiple of 4,096; below 1,000 rows at least up to 40 + (2048 + 32 rows) bytes per
-column, so that a document's size tells nothing.
+A file is salted and padded before encryption: 32 bytes of salt, 8 bytes of length, the content,
+and zeros up to a multiple of 4,096 bytes. Below 1,000 rows, the padded size is at least
+40 + (2048 + 32 rows) bytes per column, so that it does not depend on a document's content.
 """
 
 import json
@@ -19,23 +19,23 @@ from opboost_ops.verifier import channels
 from opboost_ops.verifier.outcomes import NotCheckableError
 from opboost_ops.verifier.places import DOCUMENT, Artifact, Artifacts, sha256
 
-#: Kinds that the label holder signs; all others are signed by the party in their place.
+#: Kinds that the label holder signs; the party that an artifact's place names signs all others.
 _BY_LABEL_HOLDER = {"plan", "psi_query", "split_request", "route_request", "decision"}
-_FOR_ALL = {"plan", "round_key", "decision"}  # everybody may read them: they are not encrypted
-_ADDRESSED = {"psi_query", "split_request", "route_request"}  # to the party in their place
-ROUNDS = {"round_key", "masked", "decision"}  # of horizontal learning: one for each round
-RELEASES = {"ranks", "values"}  # they release randomised cells, and so state what they cost
+_UNENCRYPTED = {"plan", "round_key", "decision"}  # addressed to all parties
+_ADDRESSED = {"psi_query", "split_request", "route_request"}  # to the party that the place names
+ROUNDS = {"round_key", "masked", "decision"}  # messages of rounds in horizontal learning
+RELEASES = {"ranks", "values"}  # contain randomised cells and state their loss
 
-#: Of a model's names: characters that are written as in URLs.
-_NOT_IN_NAMES = re.compile(r"[\s\",:\[\]{}/\\]")
+#: Characters that are percent-encoded in column names of a model.
+_ESCAPED_IN_NAMES = re.compile(r"[\s\",:\[\]{}/\\]")
 
-#: Bytes that encryption adds: an X25519 key, a nonce, and an authentication tag.
+#: Bytes that encryption adds: an X25519 key, a nonce and an authentication tag.
 OVERHEAD = 32 + 12 + 16
 
-#: Encrypted files are as long as a multiple of this; below so many rows they have a least size.
-STEP, FEW = 4096, 1000
+#: Sizes of encrypted files are multiples of a step; with fewer rows, a minimum size applies.
+STEP, MIN_ROWS = 4096, 1000
 
-_HEAD, _POINT, _TAG, _SHARE = 40, 32, 10, 16
+_HEADER_BYTES, _POINT_BYTES, _TAG_BYTES, _SHARE_BYTES = 40, 32, 10, 16
 
 
 class Column(NamedTuple):
@@ -43,23 +43,23 @@ class Column(NamedTuple):
 
     name: str
     feature: str
-    charge: str  # the name under which its loss is charged
+    charge: str  # name of the charge for its loss
     inputs: Sequence[int]
     outputs: Sequence[int]
     counts: channels.Counts
-    ratios: Sequence[Fraction | None]  # the worst ones of the charge for t = 1, 2, ...; or infinite
+    ratios: Sequence[Fraction | None]  # worst ratio of the charge at each distance 1, 2, ...
     epsilon: float
-    label: str  # the mechanism in manifests
+    label: str  # start of the mechanism's name in manifests
     is_bit: bool
 
     @property
     def size(self) -> int:
-        """For how many values a sealed row reserves room."""
+        """The number of values that the column's bits in a sealed row can encode."""
         return max(len(self.inputs), max(self.outputs) - min(self.outputs) + 1)
 
     @property
     def channel_digest(self) -> str:
-        """Sha256 of inputs, outputs and counts, as agreements have it."""
+        """SHA-256 of inputs, outputs and counts, as in agreements."""
         facts = (list(self.inputs), list(self.outputs), tuple(map(tuple, self.counts)))
         return sha256(repr(facts).encode())
 
@@ -70,11 +70,11 @@ class Plan:
 
     artifact: Artifact
     document: Mapping[str, Any]
-    artifacts: Artifacts = field(default_factory=dict)  # all of its run
+    artifacts: Artifacts = field(default_factory=dict)  # all artifacts of the run
 
     @classmethod
     def read(cls, artifacts: Artifacts) -> "Plan":
-        """The first plan of a run; an error of `DAMAGED` if there is none."""
+        """The first plan of a run; one of `READ_ERRORS` if there is none."""
         artifact, *_ = [a for a in artifacts.values() if a.kind == "plan"]
         plan = cls(artifact, json.loads(artifact.stored[DOCUMENT].read_bytes()), artifacts)
         is_known = plan.document["purpose"] in ("train", "score")
@@ -84,27 +84,27 @@ class Plan:
 
     @property
     def run(self) -> str:
-        """Its name, ``<federation>/<run>``."""
+        """The name of the run, ``<federation>/<run>``."""
         return f"{self.artifact.federation}/{self.artifact.run}"
 
     @property
     def federation(self) -> dict[str, Any]:
-        """The federation file that it carries."""
+        """The federation file in the plan."""
         return dict(self.document["federation"])
 
     @property
     def parties(self) -> dict[str, Any]:
-        """Its parties by name."""
+        """Declarations of the parties by name."""
         return dict(self.federation["parties"])
 
     @property
     def training(self) -> dict[str, Any]:
-        """How models are trained."""
+        """The section ``training`` of the federation file."""
         return dict(self.federation["training"])
 
     @property
     def is_horizontal(self) -> bool:
-        """True if its parties have the same columns of other people."""
+        """True if the parties have the same columns of different people."""
         return bool(self.federation.get("learning", "vertical") == "horizontal")
 
     @cached_property
@@ -117,42 +117,42 @@ class Plan:
 
     @cached_property
     def feature_holders(self) -> list[str]:
-        """Feature holders in the plan's order."""
+        """Names of the feature holders, in the plan's order."""
         return [n for n, p in self.parties.items() if p["role"] == "feature_holder"]
 
     @property
     def has_shares(self) -> bool:
-        """True if a row opens only where all of several feature holders have the person."""
-        keeps_all = self.federation.get("alignment", {}).get("overlap", "common") == "left"
-        return not keeps_all and len(self.feature_holders) > 1
+        """True if a row can be opened only if each of several feature holders has the person."""
+        is_left_join = self.federation.get("alignment", {}).get("overlap", "common") == "left"
+        return not is_left_join and len(self.feature_holders) > 1
 
     @property
     def has_domain_ranks(self) -> bool:
-        """True if ranks are the domain's own codes, as for private training."""
+        """True if released ranks are positions in the domain, as for private training."""
         return bool(self.training["trainer"] == "dpboost")
 
     @property
     def scoring_mode(self) -> str:
-        """How new rows are scored: desensitised, routed or local."""
+        """The scoring mode of new rows: desensitised, routed or local."""
         return str(self.federation.get("scoring", {}).get("mode", "desensitised"))
 
     def signer(self, kind: str, about: str) -> str:
-        """The one party that may sign a kind at a place."""
+        """The only party that may sign an artifact of this kind about a party."""
         return self.label_holder if kind in _BY_LABEL_HOLDER else about
 
     def receiver(self, artifact: Artifact) -> str | None:
-        """The party that an artifact is addressed to; None for all."""
-        if artifact.kind in _FOR_ALL:
+        """The party that an artifact is addressed to; None if to all."""
+        if artifact.kind in _UNENCRYPTED:
             return None
         return artifact.about if artifact.kind in _ADDRESSED else self.label_holder
 
     def receiver_key(self, artifact: Artifact) -> str | None:
-        """The key to which an artifact is encrypted, base64; None if it lies open."""
+        """The receiver's key for an artifact, base64; None if it is not encrypted."""
         receiver = self.receiver(artifact)
         return self.parties[receiver].get("encryption_key") if receiver else None
 
     def signing_keys(self, party: str, *, run_day: bool = False) -> list[str]:
-        """The signing keys of a party that are not revoked, base64; or those good on the day."""
+        """A party's unrevoked signing keys, base64; with ``run_day`` only those valid that day."""
         declared, day = self.parties[party], self.document.get("day", "")
         first, last = declared.get("signing_key_from"), declared.get("signing_key_expires")
         keys = [(declared["signing_key"], first, last)]
@@ -164,13 +164,13 @@ class Plan:
             key
             for key, begin, end in keys
             if key not in revoked
-            # A plan without a day has no keys with dates.
+            # In a plan without a day, only keys without dates are valid.
             and (not run_day or not (begin or end) or (begin or "0") <= day <= (end or "9999"))
         ]
 
     @cached_property
     def answers(self) -> dict[str, str]:
-        """By kind, the kind that it answers; other kinds are no part of the run."""
+        """The kind that each kind answers; other kinds do not belong to the run."""
         if self.is_horizontal:
             return dict.fromkeys(ROUNDS, "")
         evaluated = self.federation.get("scoring", {}).get("evaluate", ())
@@ -186,7 +186,7 @@ class Plan:
         return query | (routes if self.scoring_mode == "routed" else {"values": "plan"})
 
     def domain(self, party: str, feature: str) -> tuple[int, int]:
-        """The least and greatest integer on which a feature holder's feature is released."""
+        """The least and greatest integer of a feature's domain."""
         declared, common = self.parties[party]["features"][feature], self.federation["domain"]
         if own := declared.get("domain"):
             return own["lower"], own["upper"]
@@ -195,12 +195,12 @@ class Plan:
         return lower, min(upper, lower + count - 1) if count >= 2 else upper
 
     def columns(self, party: str) -> list[Column]:
-        """The columns that a feature holder releases, in their order."""
+        """The columns that a feature holder releases, in order."""
         columns = []
         bit = ((0, 1), (0, 1))
         for name, feature in self.parties[party]["features"].items():
             mechanism = feature["mechanism"]
-            facts = (float(mechanism["epsilon"]), channels.label_of(mechanism))
+            facts = (float(mechanism["epsilon"]), channels.mechanism_label(mechanism))
             ratios: Sequence[Fraction | None]
             if feature.get("type") == "nominal":
                 counts, categories = channels.category_counts(mechanism), feature["categories"]
@@ -225,50 +225,50 @@ class Plan:
         return columns
 
     def span(self, party: str, column: str, value: int) -> tuple[int, int]:
-        """The least and greatest domain value that a released value stands for."""
+        """The least and greatest domain value that a released value represents."""
         feature = self.parties[party]["features"].get(column)
         if feature is None or feature.get("type") == "nominal":
             return value, value
         return channels.span(feature["mechanism"], *self.domain(party, column), value)
 
     def row_width(self, party: str) -> int:
-        """Bytes of a feature holder's row: each column in as many bits as its size needs."""
+        """Bytes per row of a feature holder; each column takes as many bits as its size needs."""
         return max(-(-sum(column.size.bit_length() for column in self.columns(party)) // 8), 1)
 
     def content_size(self, artifact: Artifact) -> int:
-        """Bytes of all entries of an artifact, with the canary's."""
+        """Bytes of an artifact's entries, including the canary."""
         kind, entries = artifact.kind, artifact.manifest["rows"] + 1
         if len(artifact.manifest["files"].keys() - {DOCUMENT}) > 1:
-            raise NotCheckableError("sizes of single parts, which follow from hashes")
+            raise NotCheckableError("sizes of an artifact's parts, which depend on hashes")
         if kind in ("psi_query", "psi_answer"):
-            return int(_POINT * entries)
+            return int(_POINT_BYTES * entries)
         if kind == "shares":
             slots = 3 * (-(-1300 * entries // 3000) + 24)
-            return int(_SHARE * (len(self.feature_holders) - 1) * slots)
+            return int(_SHARE_BYTES * (len(self.feature_holders) - 1) * slots)
         if kind in RELEASES:
-            return int((_TAG + self.row_width(artifact.about)) * entries)
+            return int((_TAG_BYTES + self.row_width(artifact.about)) * entries)
         raise NotCheckableError(f"the width of rows of {kind}")
 
 
+def padded_size(content: int, rows: int, columns: int) -> int:
+    """Bytes of a file after salting and padding."""
+    size = _HEADER_BYTES + content
+    if rows < MIN_ROWS:
+        width = max(columns, 1)
+        size = max(size, _HEADER_BYTES + 2048 * width + 32 * rows * width)
+    return size + -size % STEP
+
+
 def _bit_name(feature: str, category: str) -> str:
-    def written(match: re.Match[str]) -> str:
+    def percent_encode(match: re.Match[str]) -> str:
         return "".join(f"%{byte:02X}" for byte in match[0].encode())
 
-    return f"{feature}={_NOT_IN_NAMES.sub(written, category)}"
+    return f"{feature}={_ESCAPED_IN_NAMES.sub(percent_encode, category)}"
 
 
 @lru_cache(maxsize=64)
 def _channel(
     mechanism: str, lower: int, upper: int
 ) -> tuple[list[int], channels.Counts, list[Fraction | None]]:
-    outputs, counts = channels.counts_of(json.loads(mechanism), lower, upper)
+    outputs, counts = channels.output_counts(json.loads(mechanism), lower, upper)
     return outputs, counts, channels.worst_ratios(counts)
-
-
-def padded(content: int, rows: int, columns: int) -> int:
-    """Bytes of a file once it is salted and padded."""
-    size = _HEAD + content
-    if rows < FEW:
-        width = max(columns, 1)
-        size = max(size, _HEAD + 2048 * width + 32 * rows * width)
-    return size + -size % STEP

@@ -1,7 +1,8 @@
-"""Sealed rows and encrypted files made again: from pins, the month's points, and a party's keys.
+"""Sealed rows and encrypted files, derived from pins, the month's points and a party's keys.
 
-A row is 10 bytes of tag and the packed codes under a pad; tag and pad are BLAKE2b, under the
-artifact's public nonce, of a counter, the person's point, the person's zero sharing and the ID.
+A sealed row is a tag of 10 bytes, followed by the packed codes under a pad. Tag and pad are
+BLAKE2b, keyed by the artifact's public nonce, of a counter and the person's point, share of zero
+and ID.
 """
 
 import base64
@@ -20,34 +21,34 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from opboost_ops.verifier.places import Artifact
-from opboost_ops.verifier.plans import Column, padded
+from opboost_ops.verifier.plans import Column, padded_size
 
-_TAG, _BLOCK, _ATTEMPTS, _PART = 10, 64, 16, 1 << 20
+_TAG_BYTES, _BLOCK, _ATTEMPTS, _PART = 10, 64, 16, 1 << 20
 _MAGIC, _NONCE, _PERSON = b"opboost pins 1\n\n", 16, 16
 
-#: The message of no ID, which every table has besides its people.
+#: The message of an extra entry in every table, which is no person's.
 CANARY = b"c"
 
 _KEY, _ENVELOPE_NONCE, _SALT, _LENGTH = 32, 12, 32, 8
 
 
-def messages_of(ids: Sequence[str | int]) -> list[bytes]:
-    """A message per ID: its type and its text or decimal digits."""
+def encode_ids(ids: Sequence[str | int]) -> list[bytes]:
+    """One message per ID: a letter for its type, then its text or decimal digits."""
     return [b"i%d" % i if isinstance(i, int) else b"s" + str(i).encode() for i in ids]
 
 
 @lru_cache(maxsize=1)
-def person_hashes(key: bytes, ids: tuple[str | int, ...]) -> list[bytes]:
-    """Keyed hashes of IDs, which are texts or integers; pins and the forgotten have them."""
+def hash_people(key: bytes, ids: tuple[str | int, ...]) -> list[bytes]:
+    """Keyed hashes of IDs, as in pin files and in the list of forgotten people."""
     messages = [
         b"s" + i.encode() if isinstance(i, str) else b"i" + i.to_bytes(15, "little", signed=True)
         for i in ids
     ]
-    return cmacs(keyed_by(key, "id"), messages)
+    return cmacs(derive_key(key, "id"), messages)
 
 
 def cmacs(key: bytes, messages: Sequence[bytes]) -> list[bytes]:
-    """AES-CMAC of messages, 16 bytes each."""
+    """The AES-CMAC of each message, 16 bytes."""
     hashes, cipher = [], algorithms.AES(key)
     for message in messages:
         mac = CMAC(cipher)
@@ -57,22 +58,22 @@ def cmacs(key: bytes, messages: Sequence[bytes]) -> list[bytes]:
 
 
 def pin_digest(secret: bytes, content: bytes) -> str:
-    """The digest by which a database points to a pin file."""
-    key = keyed_by(secret, "pins")
+    """The keyed digest of a pin file, by which the database refers to it."""
+    key = derive_key(secret, "pins")
     return hashlib.blake2b(content, digest_size=32, key=key).hexdigest()
 
 
 def read_pins(
     secret: bytes, content: bytes, rows: int, columns: Sequence[Column]
 ) -> tuple[dict[bytes, int], dict[str, np.ndarray]]:
-    """The pins in a file of a feature: the row of each person, and the responses by column."""
+    """The pins of a feature: each person's row number, and the responses by column."""
     head = len(_MAGIC) + _NONCE
     if not content.startswith(_MAGIC) or not rows or (len(content) - head) % rows:
-        raise ValueError("no pin file")
-    cipher = Cipher(algorithms.AES(keyed_by(secret, "pins")), modes.CTR(content[16:head]))
+        raise ValueError("not a pin file")
+    cipher = Cipher(algorithms.AES(derive_key(secret, "pins")), modes.CTR(content[16:head]))
     width = (len(content) - head) // rows
     table = np.frombuffer(cipher.decryptor().update(content[head:]), np.uint8).reshape(rows, width)
-    people = _rows_of(table[:, :_PERSON].tobytes())
+    people = _rows_by_person(table[:, :_PERSON].tobytes())
     responses, at = {}, _PERSON
     bits = [column for column in columns if column.is_bit]
     for column in columns:
@@ -90,13 +91,13 @@ def read_pins(
 
 
 @lru_cache(maxsize=1)
-def _rows_of(people: bytes) -> dict[bytes, int]:
-    """The row of each person; all pin files of a table have the same people."""
+def _rows_by_person(people: bytes) -> dict[bytes, int]:
+    """Each person's row number. Cached: all pin files of a table have the same people."""
     return {people[at : at + _PERSON]: at // _PERSON for at in range(0, len(people), _PERSON)}
 
 
-def packed(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> list[bytes]:
-    """Rows of codes by column, each in as many bits as its size needs, the first one first."""
+def pack_rows(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> list[bytes]:
+    """Pack columns of codes into rows: each code takes the bits of its column's size, in order."""
     bits = [
         code[:, np.newaxis] >> np.arange(size.bit_length())[::-1] & 1
         for code, size in zip(codes, sizes, strict=True)
@@ -105,7 +106,7 @@ def packed(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> list[bytes]:
 
 
 def content_hash(key: bytes, messages: Sequence[bytes], rows: Sequence[bytes]) -> bytes:
-    """A keyed hash of a multiset of people and their rows, 64 bytes."""
+    """The keyed hash of a multiset of people and their rows, 64 bytes."""
     total = 0
     for message, row in zip(messages, rows, strict=True):
         digest = hashlib.blake2b(row + message, key=key, digest_size=_BLOCK).digest()
@@ -113,10 +114,10 @@ def content_hash(key: bytes, messages: Sequence[bytes], rows: Sequence[bytes]) -
     return (total % (1 << 8 * _BLOCK)).to_bytes(_BLOCK, "little")
 
 
-def sharings(pairs: Sequence[bytes], messages: Sequence[bytes], target: int) -> list[bytes]:
-    """A holder's shares of zero for a target, by its number; 16 bytes per person.
+def zero_shares(pairs: Sequence[bytes], messages: Sequence[bytes], target: int) -> list[bytes]:
+    """A holder's shares of zero for a target holder's rows, 16 bytes per person.
 
-    Its keys with each other holder in the run are given, and the people's messages.
+    ``pairs`` are its shared keys with the other holders; ``target`` is the target's number.
     """
     block, place = divmod(16 * target, _BLOCK)
     shares = []
@@ -129,20 +130,21 @@ def sharings(pairs: Sequence[bytes], messages: Sequence[bytes], target: int) -> 
     return shares
 
 
-def sealed(
+def seal_table(
     secret: bytes, name: str, place: str, body: bytes, people: Sequence[bytes], rows: list[bytes]
 ) -> tuple[bytes, list[bytes]]:
-    """The nonce of a sealed table and its entries, sorted.
+    """The nonce of a sealed table, and its sorted entries.
 
-    Its name is that of its kind, with ``-z`` where there are shares; its place the run's and the
-    plan's digest; its body exponent and content hash. A person is point, zero sharing and message.
+    ``name`` is the artifact's kind, with ``-z`` if there are shares of zero; ``place`` the plan's
+    run and digest; ``body`` the exponent's seed and the content hash, on which the nonce depends.
+    A person is the point, the share of zero and the message; a row is packed codes.
     """
     content = hashlib.blake2b(body, digest_size=32).hexdigest()
-    length = _TAG + len(rows[0])
+    length = _TAG_BYTES + len(rows[0])
     blocks = range(-(-length // _BLOCK))
     for attempt in range(_ATTEMPTS):
         kind = name.removesuffix("-z")
-        nonce = keyed_by(secret, f"seal:{kind}:{place}:{content}:{attempt}")
+        nonce = derive_key(secret, f"seal:{kind}:{place}:{content}:{attempt}")
         entries = []
         for person, row in zip(people, rows, strict=True):
             title = f"opboost-{name}".encode()
@@ -150,9 +152,9 @@ def sealed(
             pad = int.from_bytes(stream[:length], "big")
             entries.append((pad ^ int.from_bytes(row, "big")).to_bytes(length, "big"))
         entries.sort()
-        if len({entry[:_TAG] for entry in entries}) == len(entries):
+        if len({entry[:_TAG_BYTES] for entry in entries}) == len(entries):
             return nonce, entries
-    raise ValueError("two people have one tag")
+    raise ValueError("two people have the same tag")
 
 
 def _block(key: bytes, person: bytes, counter: int, message: bytes) -> bytes:
@@ -160,70 +162,70 @@ def _block(key: bytes, person: bytes, counter: int, message: bytes) -> bytes:
     return hashlib.blake2b(text, digest_size=_BLOCK, key=key, person=person).digest()
 
 
-def parts(entries: Sequence[bytes]) -> dict[str, bytes]:
-    """Entries as files: cut by their first bits into a power of two of parts if they are many."""
+def to_files(entries: Sequence[bytes]) -> dict[str, bytes]:
+    """Entries as files; many are divided by their first bits into a power of two of files."""
     bits = min((max(len(entries) - 1, 0) // _PART).bit_length(), 12)
     if not bits:
         return {"entries.bin": b"".join(entries)}
-    cut: dict[str, list[bytes]] = {f"entries-{i:04}.bin": [] for i in range(1 << bits)}
+    parts: dict[str, list[bytes]] = {f"entries-{i:04}.bin": [] for i in range(1 << bits)}
     for entry in entries:
-        cut[f"entries-{int.from_bytes(entry[:2], 'big') >> 16 - bits:04}.bin"].append(entry)
-    return {name: b"".join(part) for name, part in cut.items()}
+        parts[f"entries-{int.from_bytes(entry[:2], 'big') >> 16 - bits:04}.bin"].append(entry)
+    return {name: b"".join(part) for name, part in parts.items()}
 
 
-def multiplied(exponent: bytes, points: bytes) -> Iterator[bytes]:
-    """Each point of 32 bytes multiplied by an exponent."""
+def multiply_points(exponent: bytes, points: bytes) -> Iterator[bytes]:
+    """Multiply each point of 32 bytes by an exponent."""
     key = X25519PrivateKey.from_private_bytes(exponent)
     for at in range(0, len(points), 32):
         yield key.exchange(X25519PublicKey.from_public_bytes(points[at : at + 32]))
 
 
-def encrypted(
+def encrypt_files(
     secret: bytes, receiver: str, artifact: Artifact, files: Mapping[str, bytes]
 ) -> Iterator[tuple[str, bytes]]:
-    """The files of an artifact as its publisher stores them for a receiver, also at a retry."""
+    """Encrypt an artifact's files to a receiver as its publisher does, which is deterministic."""
     public, manifest = base64.b64decode(receiver), artifact.manifest
     for name, content in files.items():
         place = f"{artifact.place}/{name}".encode()
-        salt = keyed_by(secret, b"salt:" + public + place)
+        salt = derive_key(secret, b"salt:" + public + place)
         raw = salt + len(content).to_bytes(_LENGTH, "little") + content
-        size = padded(len(content), manifest["rows"], len(manifest["columns"]))
+        size = padded_size(len(content), manifest["rows"], len(manifest["columns"]))
         about = f"{artifact.digest}/{name}".encode()
-        drawn = keyed_by(secret, b"envelope:" + public + about, _KEY + _ENVELOPE_NONCE)
+        drawn = derive_key(secret, b"envelope:" + public + about, _KEY + _ENVELOPE_NONCE)
         ephemeral = X25519PrivateKey.from_private_bytes(drawn[:_KEY])
         sender, nonce = ephemeral.public_key().public_bytes_raw(), drawn[_KEY:]
         shared = ephemeral.exchange(X25519PublicKey.from_public_bytes(public))
-        key = keyed_by(shared, b"file:" + sender + public + about)
+        key = derive_key(shared, b"file:" + sender + public + about)
         yield name, sender + nonce + AESGCM(key).encrypt(nonce, raw.ljust(size, b"\0"), about)
 
 
-def decrypted(raw: bytes, key: bytes, digest: str, name: str) -> bytes:
-    """A file of an artifact by the receiver's private key, with its salt; or ValueError."""
+def decrypt_file(raw: bytes, key: bytes, digest: str, name: str) -> bytes:
+    """Decrypt an artifact's file, leaving its salt; ValueError if it is to another key."""
     private, about = X25519PrivateKey.from_private_bytes(key), f"{digest}/{name}".encode()
     sender, nonce = raw[:_KEY], raw[_KEY : _KEY + _ENVELOPE_NONCE]
     shared = private.exchange(X25519PublicKey.from_public_bytes(sender))
     public = private.public_key().public_bytes_raw()
-    file_key = keyed_by(shared, b"file:" + sender + public + about)
+    file_key = derive_key(shared, b"file:" + sender + public + about)
     try:
         return AESGCM(file_key).decrypt(nonce, raw[_KEY + _ENVELOPE_NONCE :], about)
     except InvalidTag:
         raise ValueError("not encrypted to this key") from None
 
 
-def unsalted(raw: bytes) -> bytes:
-    """The content of a decrypted file."""
+def remove_salt(raw: bytes) -> bytes:
+    """The content of a decrypted file, without salt and padding."""
     begin = _SALT + _LENGTH
     return raw[begin : begin + int.from_bytes(raw[_SALT:begin], "little")]
 
 
 def key_pair(path: Path) -> tuple[bytes, str]:
-    """An encryption key in a file: its private half, and the public one in base64."""
+    """The private key in a file, and its public key in base64."""
     private = base64.b64decode(path.read_text().strip(), validate=True)
     public = X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
     return private, base64.b64encode(public).decode()
 
 
-def keyed_by(secret: bytes, purpose: str | bytes, length: int = 32) -> bytes:
-    """A key for one purpose."""
+def derive_key(secret: bytes, purpose: str | bytes, length: int = 32) -> bytes:
+    """Derive a key for one purpose, by HKDF."""
     info = b"opboost:" + (purpose.encode() if isinstance(purpose, str) else purpose)
     return HKDF(algorithm=SHA256(), length=length, salt=None, info=info).derive(secret)

@@ -1,4 +1,4 @@
-"""All checks of some places: which promise is checked on what."""
+"""The entry point, and the list of all checks: each promise with the things it is checked on."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -6,18 +6,20 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from opboost_ops.verifier import champion_promises, holder_promises, party_promises, store_promises
-from opboost_ops.verifier.outcomes import DAMAGED, Check, Checks, NotCheckableError, Outcome
-from opboost_ops.verifier.party_promises import OwnSide
+from opboost_ops.verifier.outcomes import READ_ERRORS, Check, Checks, NotCheckableError, Outcome
+from opboost_ops.verifier.party_promises import OwnRecords
 from opboost_ops.verifier.party_state import PartyState
-from opboost_ops.verifier.places import Artifacts, Party, Places, copied, read_store
+from opboost_ops.verifier.places import Artifacts, Party, Places, local_copy, read_store
 from opboost_ops.verifier.plans import RELEASES, Plan
 
 
 def verify(places: Sequence[str | Path]) -> list[Outcome]:
-    """Check every promise that can be checked from folders and URLs of stores, which are copied.
+    """Check every promise that can be checked from the given folders and store URLs.
+
+    A store with a URL is first copied to a temporary folder.
 
     Raises:
-        CannotBeginError: A place is none of these.
+        InvalidPlaceError: A place is neither a federation's, a party's nor a store's.
     """
     everything = Places(places)
     outcomes, plans = [], {}
@@ -25,70 +27,70 @@ def verify(places: Sequence[str | Path]) -> list[Outcome]:
         for number, store in enumerate(everything.stores):
             name = store.rstrip("/").rpartition("/")[2]
             try:
-                folder = copied(store, Path(temporary, str(number)))
+                folder = local_copy(store, Path(temporary, str(number)))
                 runs = read_store(folder)
             except OSError:
                 outcomes.append(Outcome(f"store {name}").check([(check_store, [("", ())])]))
                 continue
-            plans[store] = list(_readable(runs))
-            checks = _of_store(folder, runs, plans[store], everything.federations)
+            plans[store] = list(_readable_plans(runs))
+            checks = _store_checks(folder, runs, plans[store], everything.federations)
             outcomes.append(Outcome(f"store {name}").check(checks))
         for party in everything.parties.values():
-            checks = _of_party(party, plans.get(party.store, []))
+            checks = _party_checks(party, plans.get(party.store, []))
             outcomes.append(Outcome(f"party {party.name}").check(checks))
     return outcomes
 
 
-def _readable(runs: Mapping[str, Artifacts]) -> Iterator[Plan]:
-    """The plans of runs; a damaged one breaks a promise of the store."""
+def _readable_plans(runs: Mapping[str, Artifacts]) -> Iterator[Plan]:
+    """The plans of runs, without damaged ones, which `check_plan` reports."""
     for artifacts in runs.values():
         try:
             yield Plan.read(artifacts)
-        except DAMAGED:
+        except READ_ERRORS:
             continue
 
 
 def check_store() -> Iterator[Check]:
-    """The store can be read."""
+    """The store is readable."""
     yield None, "read access to the store"
 
 
-def check_database(party: Party, own: OwnSide | None) -> Iterator[Check]:
-    """The database is the party's, and can be read."""
+def check_database(party: Party, own: OwnRecords | None) -> Iterator[Check]:
+    """The database is readable and belongs to the party."""
     if party.database is None:
-        raise NotCheckableError("its database in a SQLite file")
+        raise NotCheckableError("the database in a SQLite file")
     yield own is not None, "it cannot be read"
-    yield own is None or own.state.party == party.name, "of another party"
+    yield own is None or own.state.party == party.name, "it belongs to another party"
 
 
-def _own_side(party: Party, plans: Sequence[Plan]) -> OwnSide | None:
+def _read_own_records(party: Party, plans: Sequence[Plan]) -> OwnRecords | None:
     mine = [plan for plan in plans if party.name in plan.parties]
     try:
-        return OwnSide(party, PartyState(party.database), mine) if party.database else None
-    except DAMAGED:
+        return OwnRecords(party, PartyState(party.database), mine) if party.database else None
+    except READ_ERRORS:
         return None
 
 
-def _of_store(
+def _store_checks(
     folder: Path,
     runs: Mapping[str, Artifacts],
     plans: Sequence[Plan],
     federations: Mapping[str, Mapping[str, Any]],
 ) -> Iterator[Checks]:
-    """Checks for anyone who reads a store, with the federation files beside it."""
+    """Checks for anyone who can read the store; ``federations`` are known files by name."""
     yield store_promises.check_plan, [(run, (artifacts,)) for run, artifacts in runs.items()]
     yield store_promises.check_keys, [(plan.run, (plan, federations)) for plan in plans]
     yield store_promises.check_strays, [("", (folder, runs))]
     every = [(a.place, (a, plan)) for plan in plans for a in plan.artifacts.values()]
-    for check in store_promises.ABOUT_ARTIFACTS:
+    for check in store_promises.ARTIFACT_CHECKS:
         yield check, every
     states: store_promises.States = {}
     yield store_promises.check_checkpoints, [(place, (*of, states)) for place, of in every]
 
 
-def _of_party(party: Party, plans: Sequence[Plan]) -> Iterator[Checks]:
-    """Checks for a party with its own folder."""
-    own = _own_side(party, plans)
+def _party_checks(party: Party, plans: Sequence[Plan]) -> Iterator[Checks]:
+    """Checks for a party that has its own folder."""
+    own = _read_own_records(party, plans)
     yield check_database, [("database", (party, own))]
     if own is None:
         return

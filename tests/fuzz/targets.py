@@ -24,7 +24,7 @@ from opboost_ops.extras.backup import archive
 from opboost_ops.extras.serving import app, rows
 from opboost_ops.pipeline.steps import answer_routes, answer_splits
 from opboost_ops.tables.parquet import read_all, schema_of
-from opboost_ops.verifier import CannotBeginError, verify
+from opboost_ops.verifier import InvalidPlaceError, verify
 
 CORPUS = Path(__file__).with_name("corpus")
 
@@ -138,7 +138,7 @@ def store(raw: bytes) -> None:
         (place / "document.json").write_bytes(raw)
         try:
             verify([folder])
-        except CannotBeginError:
+        except InvalidPlaceError:
             return
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from opboost_ops.cli import app
 from opboost_ops.verifier import verify
-from opboost_ops.verifier.party_promises import OwnSide
+from opboost_ops.verifier.party_promises import OwnRecords
 from opboost_ops.verifier.party_state import PartyState
 from opboost_ops.verifier.places import Party
 from tests.commands import printed_json
@@ -203,7 +203,7 @@ def test_each_promise_about_a_holder_is_held_and_has_a_tamper(trained_once: Work
 
 def test_the_sums_are_those_that_the_ledger_shows(trained_once: Workspace) -> None:
     party = Party(trained_once.folder / "bank")
-    own = OwnSide(party, PartyState(party.folder / "ledger.sqlite"), [])
+    own = OwnRecords(party, PartyState(party.folder / "ledger.sqlite"), [])
     shown = printed_json("ledger", "show", party.folder)["columns"]
     assert {line["column"]: line["spent"] for line in shown} == pytest.approx(
         {column: float(loss) for column, loss in own.spent.items()}
