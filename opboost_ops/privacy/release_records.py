@@ -1,9 +1,10 @@
 """The record of a release: the charge of a raw column, and the file of its pins."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
+from fractions import Fraction
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -72,6 +73,18 @@ class Release:
     def loss(self) -> Loss:
         """Loss(R - L) of the value plus that of the missing bit."""
         return across(self.losses)
+
+
+def spent_by_column(releases: Iterable[Release]) -> dict[str, Loss]:
+    """Return the cost of each raw column: the sum over its releases, open or ended.
+
+    Args:
+        releases: All releases of a party.
+    """
+    spent: dict[str, Loss] = {}
+    for release in releases:
+        spent[release.column] = spent.get(release.column, Fraction(0)) + release.loss
+    return spent
 
 
 def release_row(release: Release) -> dict[str, Any]:

@@ -27,7 +27,13 @@ from opboost_ops.privacy.ledger.entries import Ledger, LedgerEntry
 from opboost_ops.privacy.ledger.tables import now, table
 from opboost_ops.privacy.people import Forgotten, Match, People, merge, sort_people
 from opboost_ops.privacy.pins import Draw, PinFile, Pinned, Pins, draw_pins, exact_values, responses
-from opboost_ops.privacy.release_records import RELEASES, Release, read_release, release_row
+from opboost_ops.privacy.release_records import (
+    RELEASES,
+    Release,
+    read_release,
+    release_row,
+    spent_by_column,
+)
 from opboost_ops.tables.spill.arrays import slices
 from opboost_ops.tables.spill.parts import gather
 
@@ -121,7 +127,7 @@ class Releases(Records):
 
     def spent(self) -> dict[str, Loss]:
         """Return the loss of each raw column: the sum over its releases, open or ended."""
-        return _spent(self.all())
+        return spent_by_column(self.all())
 
     def of_run(self, federation: str, run: str) -> dict[str, Release] | None:
         """Return the releases recorded for a run, by feature; None before its transaction."""
@@ -150,7 +156,7 @@ class Releases(Records):
             BudgetError: A new release exceeds a budget, and no release is open to continue with.
         """
         releases = self.all()
-        spent = _spent(releases)
+        spent = spent_by_column(releases)
         newest_open = {
             release.declaration: release
             for release in releases
@@ -418,13 +424,6 @@ class Releases(Records):
     def _all(self) -> list[Release]:
         query = sa.select(RELEASES).order_by(RELEASES.c.number)
         return [read_release(row) for row in self._database.rows(query)]
-
-
-def _spent(releases: Iterable[Release]) -> dict[str, Loss]:
-    spent: dict[str, Loss] = {}
-    for release in releases:
-        spent[release.column] = spent.get(release.column, Fraction(0)) + release.loss
-    return spent
 
 
 def _opening(declaration: Declaration, receiver: str, day: date) -> Release:

@@ -27,7 +27,7 @@ from opboost_ops.privacy.ledger.budgets import (
     total,
 )
 from opboost_ops.privacy.ledger.entries import Dated, LedgerEntry, exact_disclosures
-from opboost_ops.privacy.release_records import Release
+from opboost_ops.privacy.release_records import Release, spent_by_column
 from opboost_ops.reports.display.blocks import Block, Note, State, finite
 
 
@@ -273,22 +273,10 @@ def charged(entries: Iterable[LedgerEntry]) -> dict[str, Loss]:
     """Return the charges of entries by raw column; an entry that opens a release is charged."""
     charges: dict[str, Loss] = {}
     for entry in entries:
-        if entry.loss is not None and entry.column is not None and entry.artifact == entry.release:
+        if entry.opens_release and entry.loss is not None and entry.column is not None:
             loss = exact(entry.loss.loss[-1])
             charges[entry.column] = charges.get(entry.column, Fraction(0)) + loss
     return charges
-
-
-def spent_by_column(releases: Iterable[Release]) -> dict[str, Loss]:
-    """Return the cost of each raw column.
-
-    Args:
-        releases: All releases of a party.
-    """
-    losses_of: dict[str, list[Loss]] = defaultdict(list)
-    for release in releases:
-        losses_of[release.column].append(release.loss)
-    return {column: total(losses) for column, losses in losses_of.items()}
 
 
 def sum_of(spent: Mapping[str, Loss]) -> float:

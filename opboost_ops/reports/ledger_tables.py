@@ -11,6 +11,7 @@ from opboost_ops.privacy.consent.exposure import odds_words
 from opboost_ops.privacy.ledger.budgets import account_of
 from opboost_ops.privacy.ledger.entries import Dated, LedgerEntry, exact_disclosures
 from opboost_ops.privacy.loss import LossCurve
+from opboost_ops.privacy.release_records import spent_by_column
 from opboost_ops.reports.display.blocks import (
     Block,
     Cell,
@@ -31,7 +32,6 @@ from opboost_ops.reports.ledger import (
     LedgerView,
     RemainingReleases,
     remaining_releases,
-    spent_by_column,
     sum_of,
 )
 
@@ -136,7 +136,7 @@ def columns_table(lines: Sequence[ColumnLine], planned: bool = False) -> Table:
             ", ".join(day.isoformat() for day in line.releases) or "none",
             Cell(line.since.isoformat() if line.since else "no open release"),
             odds_cell(float(line.loss), "loss(R-L)"),
-            _spent(line),
+            _spent_cell(line),
             number(line.budget),
             _next(line),
         )
@@ -154,7 +154,7 @@ def columns_table(lines: Sequence[ColumnLine], planned: bool = False) -> Table:
     return Table("columns", title, (*heads, "spent", "budget", "next release"), rows, _NOTE)
 
 
-def _spent(line: ColumnLine) -> Cell:
+def _spent_cell(line: ColumnLine) -> Cell:
     cell = number(float(line.spent))
     if line.budget is None:
         return cell

@@ -56,11 +56,26 @@ def test_a_receipt_states_what_is_gone_and_what_cannot_be_recalled(
         assert place in receipts[party]["artifacts_that_cannot_be_recalled"]["credit"]
     assert receipts["credit"]["points_removed"] == 2
     assert receipts["credit"]["models_trained_here_before"] == [f"credit_scoring/{FIRST_RUN}"]
-    # No file at home has a point or a pin of theirs: another search finds nothing.
+    # No file at home has a point or a pin of theirs: another search finds nothing. What was sent
+    # is listed again: the first call may have been interrupted before it wrote its receipt.
     again = workspace.folder / "bank" / "again.json"
     printed("forget", workspace.folder / "bank", person, "--receipt", again)
-    assert json.loads(again.read_text())["pins_removed"] == 0
-    assert json.loads(again.read_text())["points_removed"] == 0
+    second = json.loads(again.read_text())
+    assert (second["pins_removed"], second["points_removed"]) == (0, 0)
+    assert (receipts["bank"]["listed_before"], second["listed_before"]) == (False, True)
+    assert place in second["artifacts_that_cannot_be_recalled"]["credit"]
+
+
+def test_a_receipt_names_the_pins_that_could_not_be_searched(
+    forgotten: tuple[Workspace, str, dict[str, Any]], tmp_path: Path
+) -> None:
+    workspace = forgotten[0].copy(tmp_path / "federation", SECOND_RUN)
+    for path in (workspace.folder / "bank").rglob("*.pins"):
+        path.write_bytes(path.read_bytes()[:-1])
+    receipt = tmp_path / "receipt.json"
+    printed("forget", workspace.folder / "bank", "somebody", "--receipt", receipt)
+    features = workspace.declared.parties["bank"].features
+    assert json.loads(receipt.read_text())["pins_not_read_of"] == sorted(features)
 
 
 def test_a_verification_shows_that_the_champion_is_without_the_person(

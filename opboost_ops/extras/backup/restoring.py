@@ -137,7 +137,7 @@ def restore(
     return Restored(site, contents, tuple(places.aside), tuple(unchanged), tuple(beyond))
 
 
-def set_aside(site: Site, state: PartyState) -> list[str]:
+def names_set_aside(site: Site, state: PartyState) -> list[str]:
     """Names of all that restores have set aside and that is still there.
 
     Args:

@@ -320,7 +320,7 @@ def _columns_table(
     period: Period, view: LedgerView, inside: Sequence[Dated], preamble: Preamble
 ) -> Table:
     new, until = charged(line for _, line in inside), view.before(period.end)
-    opened = Counter(line.column for _, line in inside if line.artifact == line.release)
+    opened = Counter(line.column for _, line in inside if line.opens_release)
     names = {line.column: (line.feature, line.budget) for line in view.lines}
     rows = []
     for column, spent in until.items():

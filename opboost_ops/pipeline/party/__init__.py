@@ -6,7 +6,8 @@
 - `trust`: the keys and the store that a party trusts, judged by its own `clock`.
 - `approval`, `admin_actions`: decisions of the party's people.
 - `rollback` compares the database with the newest signed checkpoint; `recovery` charges
-  releases that the ledger lost; `forgotten_rows` removes a forgotten person from copies.
+  releases that the ledger lost.
+- `forgetting.forget`: removes a person, and lists what cannot be recalled.
 - `site_faults`, `own_table`: faults of the sites on one machine, and of a party's own table.
 - `invitations`: runs that another Airflow has opened.
 """

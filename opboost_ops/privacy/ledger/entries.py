@@ -78,6 +78,11 @@ class LedgerEntry(Record):
     experiment: bool = False
     recovered: bool = False
 
+    @property
+    def opens_release(self) -> bool:
+        """True for the charge of a release; entries of artifacts repeat its loss uncharged."""
+        return self.release is not None and self.artifact == self.release
+
 
 @lru_cache(maxsize=1 << 16)
 def entry_of(text: str) -> LedgerEntry:
