@@ -36,8 +36,9 @@ from opboost_ops.pipeline.home import Home
 from opboost_ops.pipeline.party.admission import REFUSED
 from opboost_ops.pipeline.party.inbox import Run
 from opboost_ops.pipeline.phases import phases
+from opboost_ops.pipeline.redaction import REASON
 from opboost_ops.pipeline.runner.opening import open_run
-from opboost_ops.pipeline.runner.runner import REASON, run_stage
+from opboost_ops.pipeline.runner.runner import run_stage
 from opboost_ops.privacy.ledger.checkpoints import Standing
 
 ROWS = 400

@@ -26,7 +26,7 @@ from opboost_ops.extras.setup.offers import init as init
 from opboost_ops.pipeline.party import agreement
 from opboost_ops.pipeline.party.party_sites import federation_file, site_files
 from opboost_ops.pipeline.party.site_faults import MadePeople, site_faults
-from opboost_ops.pipeline.runner.exact_releases import exact_releases
+from opboost_ops.pipeline.runner.exact_disclosures import exact_disclosures_of_run
 from opboost_ops.pipeline.steps.register import sum_guarantee
 from opboost_ops.privacy.consent.agreements import policy_after_agreement
 from opboost_ops.privacy.consent.changes import Change, changes, leaving
@@ -130,7 +130,7 @@ def check(federation: str | Path) -> Checked:
     ]
     exact = [
         {"sender": sender, "receiver": receiver, "discloses": discloses}
-        for sender, receiver, discloses in exact_releases(declared)
+        for sender, receiver, discloses in exact_disclosures_of_run(declared)
     ]
     return Checked(
         declared,
@@ -191,7 +191,7 @@ def agree(
     number = newest.number if newest is not None and newest.digest == current else None
     policy = load_policy(Path(site) / POLICY)
     policy = policy_after_agreement(policy, declared)
-    exact, models = exact_releases(declared), sum_guarantee(declared)
+    exact, models = exact_disclosures_of_run(declared), sum_guarantee(declared)
     sheet = consent_sheet(declared, mine.party, policy, current, exact, models)
     new = tuple(changes(agreements, declared))
     return Consent(mine.party, declared, current, new, number, sheet, policy)

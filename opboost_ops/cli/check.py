@@ -37,7 +37,7 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
         scoring_parties,
         site_faults,
     )
-    from opboost_ops.pipeline.runner.exact_releases import exact_releases
+    from opboost_ops.pipeline.runner.exact_disclosures import exact_disclosures_of_run
     from opboost_ops.pipeline.runner.opening import not_installed
     from opboost_ops.pipeline.runner.preflight import together
     from opboost_ops.pipeline.runner.readiness import require_agreed
@@ -90,7 +90,7 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     for warning in few_held_out(declared, contexts):
         print_line(warning, "yellow")
     print("Disclosed exactly, with no epsilon unless the line names one:")
-    for sender, to, discloses in exact_releases(declared):
+    for sender, to, discloses in exact_disclosures_of_run(declared):
         print_line(f"  {sender} to {to}: {discloses}")
     for party, file in site_files(path, declared).items():
         for name, rule in load_policy(file.parent / POLICY).features.items():

@@ -107,8 +107,8 @@ class Step:
         reads: Kinds of artifact that it uses.
         publishes: Kinds of artifact that it sends.
         discloses: Exact disclosures besides these artifacts.
-        problem: Message for failures of this and later steps that depend on private rows; ``{}``
-            is the party.
+        problem: Message for failures that depend on private rows, of this step and of those
+            beside it without a message; ``{}`` is the party.
         charges: What it charges in private training.
         approval: Description of what a person of the party may have to approve, with
             ``{federation}`` and ``{receiver}``; releases are described by what they open.

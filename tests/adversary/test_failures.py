@@ -10,7 +10,8 @@ import pytest
 from opboost_ops.errors import ApprovalError, ContractError, OpBoostError
 from opboost_ops.pipeline.party import approval, own_table
 from opboost_ops.pipeline.party.inbox import Run
-from opboost_ops.pipeline.runner.runner import REASON, run_stage
+from opboost_ops.pipeline.redaction import REASON
+from opboost_ops.pipeline.runner.runner import run_stage
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.integration.pipeline.scoring_data import NAME, dataset
 from tests.party_state import entries_of

@@ -6,7 +6,7 @@ import pytest
 
 from opboost_ops.extras.datasets.generated import NAME, write_lenders
 from opboost_ops.pipeline.party.inbox import Run
-from opboost_ops.pipeline.runner.exact_releases import exact_releases
+from opboost_ops.pipeline.runner.exact_disclosures import exact_disclosures_of_run
 from opboost_ops.pipeline.runner.opening import open_run
 from opboost_ops.pipeline.runner.runner import run_stage
 from tests.adversary.kit import EVERYBODY, of_run
@@ -40,7 +40,7 @@ def test_no_task_tells_a_fact_that_neither_consent_sheet_nor_ledger_discloses(
     workspace = Workspace.write(tmp_path / "federation", scoring={"mode": mode})
     workspace.known_to(monkeypatch)
     compared(workspace)
-    listed = set(exact_releases(workspace.declared))
+    listed = set(exact_disclosures_of_run(workspace.declared))
     for party in workspace.declared.parties:
         for entry in entries_of(workspace, party):
             # Routed answers of a feature are listed with its column.

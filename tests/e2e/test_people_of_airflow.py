@@ -30,7 +30,7 @@ def test_the_button_tests_a_store_and_tells_no_secret(
     client.http.post("/api/v2/connections", json=body).raise_for_status()
     page.goto(f"{airflow.url}/connections")
     row = page.get_by_role("row").filter(has=page.get_by_text(name, exact=True))
-    said = "can be read and listed" if well else "The S3 store cannot be reached"
+    said = "can be read and listed" if well else "S3 cannot be reached"
     with page.expect_response(lambda answer: "/connections/test" in answer.url) as heard:
         row.get_by_role("button", name="Test Connection").click()
     page.get_by_text(said).first.wait_for()

@@ -124,7 +124,7 @@ from pathlib import Path
 from opboost_ops.config.loading import site_of
 from opboost_ops.pipeline.party.inbox import Run, accept_plan
 from opboost_ops.pipeline.phases import phases, stages_by_task
-from opboost_ops.pipeline.runner.exact_releases import exact_releases
+from opboost_ops.pipeline.runner.exact_disclosures import exact_disclosures_of_run
 from opboost_ops.pipeline.runner.publication import Publisher
 from tests.federation import Workspace
 from tests.party_state import entries_of
@@ -141,7 +141,7 @@ for party in declared.feature_holders:
 print(json.dumps({
     "tasks": [task for task, stages in tasks.items() if "count_columns" in stages],
     "sent": [workspace.artifact("column_count", p).document for p in declared.feature_holders],
-    "consent": [r for r in exact_releases(declared) if r[2] == sys.argv[2]],
+    "consent": [r for r in exact_disclosures_of_run(declared) if r[2] == sys.argv[2]],
     "ledgers": [
         [e.party, e.receiver, e.discloses]
         for party in declared.feature_holders

@@ -20,11 +20,10 @@ from opboost_ops.exchange.party_state import forgotten_of, open_state
 from opboost_ops.exchange.sealed import oprf, sealing
 from opboost_ops.exchange.sealed.sealing import ROW_TAG, derived
 from opboost_ops.mechanisms import noise
-from opboost_ops.pipeline import catalogue
+from opboost_ops.pipeline import catalogue, redaction
 from opboost_ops.pipeline.inputs import own_copy, raw_table
 from opboost_ops.pipeline.inputs.raw_blocks import whole_table
 from opboost_ops.pipeline.protocol import STEPS
-from opboost_ops.pipeline.runner import runner
 from opboost_ops.pipeline.stage import Context, Outcome, Stage
 from opboost_ops.pipeline.step_types import Disclosure
 from opboost_ops.pipeline.steps import open_rows
@@ -209,7 +208,7 @@ def _holdout_by_row(patch: pytest.MonkeyPatch) -> None:
 def _whole_types(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(raw_table, "type_name", str)
     # As it would be without one message for all reasons.
-    patch.setattr(runner, "redact_failure", lambda context, stage, error: error)
+    patch.setattr(redaction, "redact_failure", lambda context, stage, error: error)
 
 
 _COUNTER = itertools.count()

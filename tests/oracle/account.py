@@ -421,7 +421,7 @@ class Party:
         self.releases.end(release.id for release in self.releases.all())
 
     def _rule(self, run: Run) -> Budget:
-        return Budget(policy(run.declared))
+        return Budget(policy(run.declared)).releases
 
     def _day(self, run: Run) -> date:
         return date(run.year, 6, 1)

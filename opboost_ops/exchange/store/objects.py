@@ -36,7 +36,7 @@ from opboost_ops.exchange.store.places import (
     wait_for,
 )
 from opboost_ops.exchange.store.reads import Admit, read_within, too_large
-from opboost_ops.tables.files import ListedObject
+from opboost_ops.tables.s3 import ListedObject
 
 #: The object that publishes an artifact.
 PUBLISHED = "published.json"

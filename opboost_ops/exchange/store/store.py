@@ -13,7 +13,7 @@ from opboost_ops.exchange.store.folder import THROWAWAY, LocalStore
 from opboost_ops.exchange.store.objects import ObjectStore
 from opboost_ops.exchange.store.places import PLAIN_NAME
 from opboost_ops.exchange.store.reads import Admit
-from opboost_ops.tables.files import Login, S3Bucket
+from opboost_ops.tables.s3 import Login, S3Bucket
 
 __all__ = ["ENVIRONMENT", "THROWAWAY", "LocalStore", "ObjectStore", "Store", "open_store"]
 

@@ -26,7 +26,7 @@ from opboost_ops.learning.registry.importance import columns_by_feature
 from opboost_ops.learning.registry.registry import Groups, model_in, write_groups
 from opboost_ops.reports.display.tables import plain_texts
 from opboost_ops.tables.database import engine_of
-from opboost_ops.tables.files import S3Bucket
+from opboost_ops.tables.s3 import S3Bucket
 from opboost_ops.tables.spill.arrays import Scratch
 from opboost_ops.tables.spill.files import whole_file
 

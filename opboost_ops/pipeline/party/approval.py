@@ -21,8 +21,8 @@ from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.pipeline.home import Home
 from opboost_ops.pipeline.protocol import STEPS
 from opboost_ops.pipeline.runner.disclosures import announce
-from opboost_ops.pipeline.runner.drawing import choices
 from opboost_ops.pipeline.runner.publication import Publisher
+from opboost_ops.pipeline.runner.run_releases import choices
 from opboost_ops.privacy.ledger.entries import LedgerEntry
 
 #: The step that draws releases, and the step that may answer routes for changed values every run.

@@ -107,7 +107,7 @@ def draw_edges(
         with open_state(context.site) as state, state.transaction():
             drawn = _kept(state, releases)
             new = [release for release in releases if release.feature not in drawn]
-            Budget(context.policy)(state.releases.spent(), new)
+            Budget(context.policy).releases(state.releases.spent(), new)
             for release in new:
                 drawn[release.feature] = _drawn(
                     context, state, release, columns, counted[release.feature]

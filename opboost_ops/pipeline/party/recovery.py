@@ -28,7 +28,7 @@ from opboost_ops.exchange.store.store import open_store
 from opboost_ops.pipeline.party import clock
 from opboost_ops.pipeline.party.rollback import Evidence, evidence, own_manifests
 from opboost_ops.pipeline.party.trust import accept_store, signed_as
-from opboost_ops.pipeline.runner.drawing import model_cost
+from opboost_ops.pipeline.runner.run_releases import model_cost
 from opboost_ops.privacy.declarations import declarations
 from opboost_ops.privacy.edge_charges import (
     content_of,
@@ -117,7 +117,7 @@ def renew(site: Site, policy: Policy, column: str, *, confirmed: bool) -> list[s
                 f"{site.party} has no open release of the raw column {column}.",
                 "`opboost ledger show SITE` lists them.",
             )
-        Budget(policy)(state.releases.spent(), there)
+        Budget(policy).releases(state.releases.spent(), there)
         lines = [
             f"{release.feature} to {release.receiver}: the release of {release.opened} ends, "
             f"and the next run is charged loss(R-L) {float(release.loss):.4g}."

@@ -32,8 +32,8 @@ from opboost_ops.pipeline.party.trust import signed_as, store_fault
 from opboost_ops.privacy.edge_charges import uncharged
 from opboost_ops.privacy.ledger.checkpoints import Checkpoint, signed_bytes
 
-#: Kinds of artifact with one ledger entry each.
-KINDS = frozenset(get_args(Kind)) - frozenset(ROUND_KINDS)
+#: Kinds of artifact that checkpoints count: all but those with many artifacts per run.
+CHECKPOINTED_KINDS = frozenset(get_args(Kind)) - frozenset(ROUND_KINDS)
 
 #: Kinds with many artifacts per run.
 _MANY = frozenset(ROUND_KINDS) - {"round_key"}
@@ -157,7 +157,7 @@ def unknown_checkpoints(
     keys = signed_as(site, federation, site.party, None)
     if recent is not None:
         dated_runs = state.checkpoints.runs(federation)
-        checked = (state.ledger.runs(federation, KINDS) | set(dated_runs)) - set(
+        checked = (state.ledger.runs(federation, CHECKPOINTED_KINDS) | set(dated_runs)) - set(
             dated_runs[:recent]
         )
     for run in store.runs(federation):
@@ -175,8 +175,8 @@ def _lost(
     signed = [(item.receiver, item.checkpoint) for item in signed_evidence]
     unknown = state.checkpoints.unknown(federation, signed)
     # Later artifacts of a run repeat its first checkpoint, but have their own ledger entries.
-    manifests = (item.manifest for item in signed_evidence)
-    entries = {each.digest for each in manifests if each is not None and each.kind in KINDS}
+    manifests = [item.manifest for item in signed_evidence if item.manifest is not None]
+    entries = {each.digest for each in manifests if each.kind in CHECKPOINTED_KINDS}
     missing = entries - state.ledger.known(entries)
     for item in signed_evidence:
         place, manifest = (item.receiver, item.checkpoint), item.manifest

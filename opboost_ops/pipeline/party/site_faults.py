@@ -27,8 +27,8 @@ from opboost_ops.pipeline.party import agreement, clock
 from opboost_ops.pipeline.party.party_sites import site_files
 from opboost_ops.pipeline.party.trust import require_known_store
 from opboost_ops.pipeline.runner import mailboxes
-from opboost_ops.pipeline.runner.drawing import require_within
 from opboost_ops.pipeline.runner.publication import Publisher
+from opboost_ops.pipeline.runner.run_releases import require_within
 from opboost_ops.pipeline.stage import Home, PartyContext
 from opboost_ops.privacy.consent.agreements import policy_after_agreement
 from opboost_ops.privacy.consent.compliance import require_consent

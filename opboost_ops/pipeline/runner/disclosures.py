@@ -115,7 +115,7 @@ def announce_step(
         federation: The plan's federation.
         run: The run's ID.
         stage: Name of the step.
-        by: The channel of the disclosure; see `protocol.Disclosure`.
+        by: The channel of the disclosure; see `step_types.Disclosure`.
     """
     for kind, receiver, words in STEPS[stage].disclosures(federation, party.name, by):
         announce(party, federation, run, kind, words, receiver)

@@ -18,9 +18,9 @@ from opboost_ops.pipeline.party.admission import Proposal, admit
 from opboost_ops.pipeline.party.trust import require_known_store
 from opboost_ops.pipeline.phases import ROUNDS, stages_of
 from opboost_ops.pipeline.runner.disk_space import require_disk_space
-from opboost_ops.pipeline.runner.drawing import require_within
 from opboost_ops.pipeline.runner.facts import TIMINGS
 from opboost_ops.pipeline.runner.publication import Publisher, signer_of
+from opboost_ops.pipeline.runner.run_releases import require_within
 from opboost_ops.pipeline.stage import table_of
 
 _LOG = logging.getLogger("opboost_ops")

@@ -18,7 +18,7 @@ from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store.store import Store
 from opboost_ops.mechanisms import noise
-from opboost_ops.pipeline.party.rollback import KINDS, signed_checkpoints
+from opboost_ops.pipeline.party.rollback import CHECKPOINTED_KINDS, signed_checkpoints
 from opboost_ops.pipeline.party.trust import signed_as, store_fault
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.privacy.ledger.checkpoints import Standing, signed_bytes
@@ -171,7 +171,7 @@ def standing(
     received = state.checkpoints.received(name, holder)
     latest = {other: received[other] for other in sorted(others & received.keys())}
     key = noise.checkpoint_key(party.site.noise_secret(), name, receiver)
-    signed = state.checkpoints.take(key, name, receiver, run, KINDS, latest)
+    signed = state.checkpoints.take(key, name, receiver, run, CHECKPOINTED_KINDS, latest)
     message = signed_bytes(signed.head, party.name, name, receiver)
     head = signed.head.model_copy(update={"signature": signer.sign(message).hex()})
     return signed.model_copy(update={"head": head})

@@ -37,7 +37,6 @@ import logging
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -50,19 +49,17 @@ from opboost_ops.errors import (
     ConfigError,
     ContractError,
     OpBoostError,
-    SetupError,
     is_disk_full,
 )
 from opboost_ops.exchange.acceptance import Keys
 from opboost_ops.exchange.encryption import private_key
-from opboost_ops.exchange.party_state import agreements_of, open_state, reuse_open_state
+from opboost_ops.exchange.party_state import agreements_of, reuse_open_state
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.rounds.mailbox import Mailbox
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store.store import open_store
 from opboost_ops.pipeline import redaction
 from opboost_ops.pipeline.catalogue import STAGES
-from opboost_ops.pipeline.home import Home
 from opboost_ops.pipeline.party import approval, clock, site_faults, trust
 from opboost_ops.pipeline.party.admission import require_not_stopped
 from opboost_ops.pipeline.party.inbox import (
@@ -77,14 +74,11 @@ from opboost_ops.pipeline.phases import stages_of
 from opboost_ops.pipeline.protocol import STEPS
 from opboost_ops.pipeline.runner import facts, progress
 from opboost_ops.pipeline.runner.disclosures import announce_step, charge_model
-from opboost_ops.pipeline.runner.drawing import RunReleases
 from opboost_ops.pipeline.runner.mailboxes import close_mailbox, forget_session, open_mailbox
 from opboost_ops.pipeline.runner.publication import Published, Publisher, publish, signer_of
+from opboost_ops.pipeline.runner.run_releases import RunReleases
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.checks import CHECKED
-
-#: File in a run's home with the reason of a failure, for the party's own people.
-REASON = "errors/reason.txt"
 
 _LOG = logging.getLogger("opboost_ops")
 
@@ -259,9 +253,9 @@ def _execute_redacted(work: _Work) -> tuple[Outcome, list[Published]]:
     except PanicException:
         # Not an Exception: it would pass every handler, with a text that may contain a cell.
         panic = RuntimeError(f"a library panicked: {traceback.format_exc()}")
-        failure = redact_failure(context, stage, panic)
+        failure = redaction.redact_failure(context, stage, panic)
     except Exception as error:
-        failure = redact_failure(context, stage, error)
+        failure = redaction.redact_failure(context, stage, error)
         if failure is error:
             raise
     # Without the original error as context or cause.
@@ -326,56 +320,3 @@ def _public_summary(
     if public != summary:
         context.home.write_json(f"{redaction.FOLDER}/{stage}", summary)
     return public
-
-
-def redact_failure(context: Context, stage: str, error: Exception) -> Exception:
-    """Replace a failure that depends on private rows by a fixed message; store its reason at home.
-
-    Until it opens rows, the label holder's failures concern its own table alone, and it reports
-    them; so do parties of horizontal learning. Failures of files, keys, clocks, stores, policies,
-    budgets and other parties' artifacts are public.
-
-    Args:
-        context: The stage's context.
-        stage: Name of the stage.
-        error: The failure, which is being handled.
-
-    Returns:
-        The same error if it is public; otherwise one whose message is the same for every reason.
-    """
-    holder = context.party in context.federation.feature_holders
-    if _is_public(error) or not (holder or redaction.follows_opening(context, stage)):
-        return error
-    text = str(error) if isinstance(error, OpBoostError) else traceback.format_exc()
-    _keep_reason(context.home, f"{stage}: {text}\n{_charged(context)}")
-    place = f"{context.federation.name}/{context.run}/{REASON}"
-    at = context.stages.index(stage)
-    # A stage without a message of its own uses that of the nearest stage before or after it.
-    nearest = (*context.stages[at::-1], *context.stages[at:])
-    problem = next(STEPS[name].problem for name in nearest if STEPS[name].problem)
-    return ContractError(
-        problem.format(context.party),
-        f"Its own people find the reason in {place} in its home folder.",
-    )
-
-
-def _charged(context: Context) -> str:
-    """Describe the run's charges in the party's ledger."""
-    with open_state(context.site) as state:
-        entries = [entry for _, entry in state.ledger.of_run(context.federation.name, context.run)]
-    features = sorted({entry.feature or "" for entry in entries if entry.kind == "release"})
-    if not features:
-        return "This run has charged no release."
-    return f"This run has charged releases of {', '.join(features)}."
-
-
-def _is_public(error: Exception) -> bool:
-    if isinstance(error, OpBoostError):
-        return isinstance(error, SetupError) or not isinstance(error, ContractError)
-    return isinstance(error, ConnectionError | TimeoutError) or is_disk_full(error)
-
-
-def _keep_reason(home: Home, reason: str) -> None:
-    # A full disk has no space for the reason either.
-    with suppress(OSError):
-        home.write(REASON, f"{reason}\n".encode())

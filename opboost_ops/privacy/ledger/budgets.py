@@ -55,7 +55,7 @@ class Budget:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
 
-    def __call__(self, spent: Mapping[str, Loss], new: Sequence[Release]) -> None:
+    def releases(self, spent: Mapping[str, Loss], new: Sequence[Release]) -> None:
         """Reject releases that exceed a budget.
 
         Args:

@@ -11,9 +11,9 @@ from opboost_ops.errors import BudgetError, ContractError
 from opboost_ops.exchange.party_state import agreements_of as load
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.pipeline.party.agreement import MADE_UP
-from opboost_ops.pipeline.runner.drawing import require_within
 from opboost_ops.pipeline.runner.preflight import together
 from opboost_ops.pipeline.runner.publication import Publisher
+from opboost_ops.pipeline.runner.run_releases import require_within
 from tests.commands import opboost, printed
 from tests.federation import Workspace, small_credit
 from tests.integration.cli.conftest import Done

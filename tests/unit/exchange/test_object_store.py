@@ -16,7 +16,7 @@ from opboost_ops.errors import ArtifactError, ConfigError
 from opboost_ops.exchange.store.objects import Bucket, ObjectStore
 from opboost_ops.exchange.store.store import open_store
 from opboost_ops.pipeline.party.trust import accept_store, pin_store
-from opboost_ops.tables.files import ListedObject, S3Bucket
+from opboost_ops.tables.s3 import ListedObject, S3Bucket
 from tests.federation import Workspace
 from tests.party_state import state_of
 

@@ -19,7 +19,7 @@ import pytest
 
 from opboost_ops.errors import ArtifactError, ConfigError
 from opboost_ops.exchange.store.store import THROWAWAY, LocalStore, ObjectStore, Store, open_store
-from opboost_ops.tables.files import S3Bucket
+from opboost_ops.tables.s3 import S3Bucket
 
 FILES = {"manifest.json": b"{}", "manifest.sig": b"s", "table.parquet": b"t"}
 PLACE = "toy/run/ranks/bank"

@@ -9,7 +9,7 @@ from opboost_ops.config.source import Sink, Source
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.pipeline.evaluation.scores import deliver
 from opboost_ops.pipeline.inputs import own_copy
-from opboost_ops.tables.files import S3Bucket
+from opboost_ops.tables.s3 import S3Bucket
 from opboost_ops.tables.spill.arrays import Scratch
 
 ROWS = pl.DataFrame({"id": ["b", "a"], "income": [1.5, 2.5]})

@@ -87,7 +87,7 @@ class Door:
         """One run over a table of values by ID; values are read of people without a pin."""
         declared = declared or (declaration(),)
         request = self.request(run, table, declared, day, receiver)
-        rule = Budget(self.policy)
+        rule = Budget(self.policy).releases
         used = self.releases.of_run("f", request.run)
         if used is None and read is None:
             chosen = self.releases.choose(declared, receiver, day, rule)

@@ -97,7 +97,7 @@ def choices(
     if used is not None:
         return {feature: Choice(declared[feature], release) for feature, release in used.items()}
     receiver = federation.label_holder
-    return state.releases.choose(declared.values(), receiver, day, Budget(party.policy))
+    return state.releases.choose(declared.values(), receiver, day, Budget(party.policy).releases)
 
 
 def model_cost(federation: Federation) -> dict[str, Any] | None:
@@ -186,4 +186,4 @@ class RunReleases:
             experiment=experiment_of(party),
         )
         with open_state(party.site) as state:
-            return state.releases.take(request, Budget(party.policy))
+            return state.releases.take(request, Budget(party.policy).releases)

@@ -1,7 +1,4 @@
-"""Exact releases of a run, without an epsilon: sender, receiver and disclosed content.
-
-They are derived from the declarations of a training run's steps and artifact kinds.
-"""
+"""Exact disclosures of a training run, derived from the declarations of its steps and kinds."""
 
 from collections.abc import Iterator
 
@@ -13,12 +10,12 @@ from opboost_ops.pipeline.protocol import STEPS
 from opboost_ops.pipeline.step_types import EVERYBODY
 from opboost_ops.privacy import edge_charges
 
-#: Sender, receiver and disclosed content.
-Exact = tuple[str, str, str]
+#: Sender, receiver and content of a disclosure without an epsilon.
+ExactDisclosure = tuple[str, str, str]
 
 
-def exact_releases(federation: Federation) -> list[Exact]:
-    """Return the exact releases of a run, in the order of the protocol.
+def exact_disclosures_of_run(federation: Federation) -> list[ExactDisclosure]:
+    """Return the exact disclosures of a training run, in the order of the protocol.
 
     Args:
         federation: The federation as declared.
@@ -26,8 +23,8 @@ def exact_releases(federation: Federation) -> list[Exact]:
     return list(dict.fromkeys([*_before(federation), *_of_steps(federation)]))
 
 
-def _before(federation: Federation) -> Iterator[Exact]:
-    """Yield releases outside any step: edges in the federation file, and polls of the tables."""
+def _before(federation: Federation) -> Iterator[ExactDisclosure]:
+    """Yield disclosures outside any step: edges in the federation file, and polls of the tables."""
     for party in federation.feature_holders:
         for name, feature in edge_charges.private_edges(federation, party).items():
             yield party, edge_charges.EVERYBODY, edge_charges.edges_words(name, feature)
@@ -36,7 +33,7 @@ def _before(federation: Federation) -> Iterator[Exact]:
             yield party, EVERYBODY, own_table.DISCLOSES
 
 
-def _of_steps(federation: Federation) -> Iterator[Exact]:
+def _of_steps(federation: Federation) -> Iterator[ExactDisclosure]:
     kinds = {kind.name: kind for kind in kinds_of(federation, "train")}
     owner = federation.label_holder
     for party, name in steps(federation, "train"):
