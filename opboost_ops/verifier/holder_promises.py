@@ -52,11 +52,10 @@ def check_responses(own: OwnRecords, artifact: Artifact, plan: Plan) -> Iterator
     codes = []
     for column in columns:
         values = responses[column.name]
-        if artifact.kind == "ranks" and not plan.has_domain_ranks:
-            codes.append(np.searchsorted(np.unique(values), values) + 1)
+        if artifact.kind == "ranks":
+            codes.append(np.searchsorted(_rank_values(plan, column, values), values) + 1)
         else:
-            first = column.inputs[0] if artifact.kind == "ranks" else min(column.outputs)
-            codes.append(values - first + 1)
+            codes.append(values - min(column.outputs) + 1)
     width = plan.row_width(own.party.name)
     rows = [*sealed_rows.pack_rows(codes, [column.size for column in columns]), bytes(width)]
     messages = [*sealed_rows.encode_ids(_ids(own, plan)), CANARY]
@@ -98,12 +97,7 @@ def check_splits(own: OwnRecords, artifact: Artifact, plan: Plan) -> Iterator[Ch
     columns = plan.columns(party)
     responses = _pinned_responses(own, plan, plan.artifacts[f"ranks/{party}"], columns)
     # The value of each rank, by column.
-    tables = {
-        column.name: list(column.inputs)
-        if plan.has_domain_ranks
-        else np.unique(responses[column.name]).tolist()
-        for column in columns
-    }
+    tables = {column.name: _rank_values(plan, column, responses[column.name]) for column in columns}
     document = {
         "splits": {
             name: {str(rank): _midpoint(plan, party, name, tables[name], rank) for rank in ranks}
@@ -115,6 +109,11 @@ def check_splits(own: OwnRecords, artifact: Artifact, plan: Plan) -> Iterator[Ch
         },
     }
     yield _compare(own, plan, artifact, {DOCUMENT: canonical(document, sort_keys=False)})
+
+
+def _rank_values(plan: Plan, column: Column, values: np.ndarray) -> list[int]:
+    """The value of each rank."""
+    return list(map(int, np.unique(column.outputs if plan.numbers_outputs else values)))
 
 
 def _midpoint(plan: Plan, party: str, name: str, table: list[int], rank: int) -> float:

@@ -127,8 +127,8 @@ class Plan:
         return not is_left_join and len(self.feature_holders) > 1
 
     @property
-    def has_domain_ranks(self) -> bool:
-        """True if released ranks are positions in the domain, as for private training."""
+    def numbers_outputs(self) -> bool:
+        """True if ranks number all outputs of a mechanism, as for private training."""
         return bool(self.training["trainer"] == "dpboost")
 
     @property

@@ -185,8 +185,8 @@ def _thresholds(context: Context) -> dict[str, list[float]]:
             thresholds[f"{context.party}.{name}"] = list(edges)
     for holder in context.federation.feature_holders:
         for column in context.columns(holder):
-            codes = range(1, column.domain.size)
-            thresholds[f"{holder}.{column.name}"] = [code + 0.5 for code in codes]
+            ranks = range(1, len(column.mechanism.channel(column.domain).outputs))
+            thresholds[f"{holder}.{column.name}"] = [rank + 0.5 for rank in ranks]
     return thresholds
 
 

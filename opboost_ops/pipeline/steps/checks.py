@@ -125,7 +125,7 @@ def check_release(context: Context) -> Outcome:
     released = {column.name: column.domain for column in columns}
     if "rank" in context.stages:
         ranks = context.home.table("ranks")
-        # Ranks for DPBoost number all values of the domain, present or not.
+        # Ranks for DPBoost number all outputs of the mechanism, present or not.
         dense = context.federation.training.trainer != "dpboost"
         leaves = (suites.release(released, ranks.num_rows, dense), ranks)
     else:

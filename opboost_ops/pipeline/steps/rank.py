@@ -14,7 +14,7 @@ from opboost_ops.tables.spill.arrays import Scratch, slices
 def rank(context: Context) -> Outcome:
     """Replace each value by its dense rank in the table, from 1; equal values share a rank.
 
-    For DPBoost ranks number all values of the domain from 1, present or not: a single new value
+    For DPBoost ranks number all outputs of the mechanism from 1, present or not: a single new value
     would renumber dense ranks, and so change other people's rows.
     """
     table = context.home.table("randomised")
@@ -38,7 +38,7 @@ def ranks_of(
     Args:
         columns: The columns to rank.
         table: Randomised values of all rows, by column.
-        private: True to number all values of the domain, for DPBoost.
+        private: True to number all outputs of the mechanism, for DPBoost.
         scratch: Holds ranks on disk if they are too large for memory; None keeps them in memory.
     """
     ranks: dict[str, pa.Array] = {}
@@ -46,7 +46,8 @@ def ranks_of(
     for column in columns:
         name = column.name
         released = narrow_integers(table, name)
-        present = column.domain.values() if private else present_values(released)
+        outputs = column.mechanism.channel(column.domain).outputs
+        present = outputs if private else present_values(released)
         ranks[name] = smallest_integers(dense_ranks(released, present, scratch), scratch)
         values[name] = present.tolist()
     return pa.table(ranks), values

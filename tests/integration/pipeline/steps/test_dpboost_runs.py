@@ -20,6 +20,7 @@ from opboost_ops.privacy.ledger.entries import LedgerEntry
 from tests.commands import printed, printed_json
 from tests.federation import Workspace
 from tests.party_state import state_of
+from tests.verifier.tampering import statuses, verified
 
 OWN = {
     "age": {"bounds": [18, 90]},
@@ -46,7 +47,7 @@ def private(data: dict[str, Any]) -> None:
 
 def allow(policy: dict[str, Any]) -> None:
     for rule in policy["features"].values():
-        rule["mechanisms"].append("adj_map")
+        rule["mechanisms"] += ["adj_map", "bucket_response"]
 
 
 def declare(workspace: Workspace, change: Callable[[dict[str, Any]], None]) -> Workspace:
@@ -129,6 +130,33 @@ def test_a_federation_with_both_protections(federation: Workspace) -> None:
 
     scoring = federation.scoring()
     assert scoring.all()["credit.score"]["rows"] > 20
+
+
+def test_trees_split_between_buckets(fresh: Workspace) -> None:
+    buckets = {"name": "bucket_response", "epsilon": 4.0, "buckets": 4}
+
+    def declared(data: dict[str, Any]) -> None:
+        private(data)
+        for party in ("shop", "bank"):
+            for feature in data["parties"][party]["features"].values():
+                if feature["mechanism"]["name"] == "adj_map":
+                    feature["mechanism"] = buckets
+
+    federation = declare(fresh, declared)
+    federation.all()
+    home = Home(federation.home("credit"))
+    model = home.read("model.txt").decode()
+    ends = {3.5, 5.5, 8.5}
+    splits = model_of(model).numeric_splits()
+    others = [name for name in splits if name.split(".")[0] != "credit" and "=" not in name]
+    assert others and all(set(splits[name]) <= ends for name in others), splits
+    holdout = frame_of(home.table("holdout_frame"), home.json("frame"))
+    prediction = home.table("predictions").column("desensitised").to_numpy()
+    assert np.array_equal(prediction, predict(model, holdout.matrix))
+    outcomes = verified(federation)
+    assert len(outcomes) == 4
+    assert not any("broken" in statuses(outcome).values() for outcome in outcomes)
+    assert any(statuses(outcome).get("splits") == "held" for outcome in outcomes)
 
 
 @pytest.mark.slow
