@@ -44,7 +44,7 @@ class Plan:
             is compared with, or None before the first champion.
         form: Values of the trigger form.
         reference: The version that a training run's model is compared with, by
-            `pipeline/evaluation/interval_gate.py`; by default the champion. So a plan names at most
+            `pipeline/evaluation/reference.py`; by default the champion. So a plan names at most
             two versions.
         epoch: The month in which the label holder opened the run, if people are queried.
         day: The day on which the run was opened, if keys have dates: the keys of that day decide

@@ -16,7 +16,7 @@ from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.kinds import kinds_of
 from opboost_ops.learning.registry.registry import DISTRIBUTIONS, Registry, federation_in
 from opboost_ops.mechanisms import noise
-from opboost_ops.pipeline.evaluation.gate import maps
+from opboost_ops.pipeline.evaluation.reference import maps
 from opboost_ops.pipeline.home import Home
 from opboost_ops.pipeline.inputs.common_rows import DIGESTS, keys_of, tails
 from opboost_ops.pipeline.inputs.other_columns import of_cells

@@ -1,5 +1,5 @@
 """Evaluation on held-out rows, the baseline, the gate and the scores.
 
-`held_out.judge` evaluates a model, `gate.gate` and `interval_gate.interval_gate` decide whether it
-becomes champion, `scores` makes the columns of scores and delivers them.
+`held_out.judge` evaluates a model, `gate` compares it with the version that `reference` selects and
+decides whether it becomes champion, `scores` makes the columns of scores and delivers them.
 """

@@ -1,57 +1,121 @@
-"""The gate of a new private model: it compares two values on the same rows in the same mode.
+"""The gate of a new model: promoted, or kept, with a reason in words.
 
-Intervals of a private model's metrics would be exact functions of the rows, so `interval_gate` is
-for all other models. Both gates reject a model that is worse than the reference, the best so far.
+`interval_gate` compares with the uncertainty of the difference. Intervals of a private model's
+metrics would be exact functions of the rows, so `private_gate` compares two values. Both reject a
+model that is worse than its `reference`.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from opboost_ops.config.columns import EVERYONE, columns_of, shared_columns
-from opboost_ops.config.federation import Federation
 from opboost_ops.learning import metrics
-from opboost_ops.learning.registry.registry import federation_in, has_model, model_in
+from opboost_ops.learning.intervals import METHOD, Comparison
+from opboost_ops.learning.metrics import Interval
+from opboost_ops.learning.registry.registry import federation_in
+from opboost_ops.pipeline.evaluation.reference import (
+    approved,
+    declaration_files,
+    noisy_metrics_of,
+    present_champion,
+    recorded_metrics,
+    reference_of,
+)
 from opboost_ops.pipeline.stage import Context
+from opboost_ops.pipeline.steps.materialise import model_file
 
 #: Standard errors of a difference that a 95% interval detects in 80% of draws: 1.96 + 0.84.
-DETECTED = 2.8
+_DETECTED = 2.8
+
+#: Standard errors from the middle of a 95% interval to its ends.
+_QUANTILE = 1.96
+
+#: Names of models in a `Comparison`, besides their names in the metrics.
+ALONE, REFERENCE = "label_holder_alone", "reference"
 
 
-def comparable_reference(
-    context: Context, facts: Mapping[str, Any], version: str | None
-) -> str | None:
-    """Return a version's model if it can predict this run's held-out rows in the scoring mode.
+def interval_gate(
+    context: Context, task: metrics.Task, comparison: Comparison, reference: str | None
+) -> dict[str, Any]:
+    """Decide whether a model is promoted.
+
+    A model is rejected if its main metric is below the reference's minus the tolerance: of the
+    rules compared in docs/evaluation.md this one loses least. A first model is rejected if the
+    paired 95% interval of its difference to the label holder's columns alone is below zero.
+
+    If the metric is undefined, like the AUC of held-out rows of one class, nothing is promoted.
 
     Args:
         context: The label holder's context.
-        facts: Facts about the training frame from `assemble`.
-        version: The version; None before the first.
+        task: The label's task.
+        comparison: Held-out rows with the new model in the scoring mode, the label holder's
+            columns `ALONE`, and `REFERENCE` if it can predict these rows.
+        reference: The version to compare with, from `reference_of`; None before the first.
 
     Returns:
-        The model's text; None if the version does not exist, is this run's, has other columns or
-        maps, or is not in this run's plan, so that its routes were not requested.
+        ``promote``, ``why`` in public words, ``metric``, ``tolerance``, ``new``, ``against``, the
+        reference's ``version`` and ``value``, the ``gain`` with its interval, and the
+        ``detectable`` difference, which a 95% interval detects in 80% of draws of held-out rows.
     """
-    if version is None or version == context.run:
-        return None
-    # This run requested the routes of this version's thresholds only.
-    if context.federation.learning == "vertical" and version != context.reference:
-        return None
-    files = context.registry.files(version)
-    return model_in(files) if same_columns(context.federation, facts, files) else None
+    metric, mode = metrics.main_metric(task), context.federation.scoring.mode
+    tolerance = context.federation.training.tolerance
+    new = f"federated_{mode}"
+    result: dict[str, Any] = {
+        "metric": metric,
+        "tolerance": tolerance,
+        "new": comparison.evaluated(new).get(metric),
+        "version": reference,
+        "value": None,
+        "gain": None,
+        "detectable": None,
+    }
+    if metric not in comparison.names():
+        against = "alone" if reference is None else "reference"
+        return result | {"promote": False, "why": _undefined(metric), "against": against}
+    if reference is None:
+        gain = comparison.gain(new, ALONE, metric)
+        return result | _first_decision(
+            context, metric, comparison.interval(ALONE, metric).value, gain
+        )
+    if comparison.has(REFERENCE):
+        value = comparison.interval(REFERENCE, metric).value
+        gain = comparison.gain(new, REFERENCE, metric)
+        rows = "on the same rows"
+    else:
+        files = context.registry.files(reference)
+        values = recorded_metrics(files["evaluation.json"], mode)
+        why = ""
+        if metric not in values:
+            why = f"knows other columns and was never evaluated in mode {mode} by {metric}"
+        elif federation_in(files).keeps_all != context.federation.keeps_all:
+            # The common people are easier to predict than everyone: differences mean nothing.
+            why = "was evaluated on other people, since alignment.overlap has changed"
+        if why:
+            why = f"version {reference} {why}: compare them, and promote one by hand"
+            return {**result, "promote": False, "against": "reference", "why": why}
+        value = values[metric]
+        interval = comparison.interval(new, metric)
+        gain = Interval(interval.value - value, interval.low - value, interval.high - value)
+        rows = "on its own held-out rows, because columns have changed"
+    by_hand = approved(context.registry) == reference
+    who = "which a person approved" if by_hand else "the best so far"
+    promote = gain.value >= -tolerance
+    why = (
+        f"{metric} {result['new']:.4f} in mode {mode} against {value:.4f} of version {reference}, "
+        f"{who}, {rows}: {_signed(gain)}; {_verdict(gain, promote)}"
+        f"{_within(tolerance, _detectable(gain))}"
+    )
+    return {
+        **result,
+        "value": value,
+        "gain": gain.document(),
+        "detectable": _detectable(gain),
+        "against": "reference",
+        "promote": promote,
+        "why": why,
+    }
 
 
-def present_champion(context: Context) -> str | None:
-    """Return the champion's version; None before the first, or if it is this run's.
-
-    Args:
-        context: The label holder's context.
-    """
-    champion = context.registry.champion()
-    return None if champion == context.run else champion
-
-
-def gate(
+def private_gate(
     context: Context,
     task: metrics.Task,
     new: Mapping[str, float],
@@ -80,10 +144,10 @@ def gate(
     mode = context.federation.scoring.mode
     tolerance = context.federation.training.tolerance
     result: dict[str, Any] = {"metric": metric, "tolerance": tolerance, "new": new.get(metric)}
-    detectable = None if error is None else DETECTED * error
+    detectable = None if error is None else _DETECTED * error
     result |= {"version": None, "value": None, "detectable": detectable}
     if metric not in new:
-        return {**result, "promote": False, "why": undefined(metric)}
+        return {**result, "promote": False, "why": _undefined(metric)}
     if reference is None or reference == context.run:
         return {**result, "promote": True, "why": "the first model"}
     result["version"] = reference
@@ -106,12 +170,138 @@ def gate(
     noise = "" if detectable is None else " (with noise)"
     why = (
         f"{metric} {new[metric]:.4f}{noise} in mode {mode} is {relation} than {value:.4f} of "
-        f"version {reference}, the best so far, on {rows}{within(tolerance, detectable)}"
+        f"version {reference}, the best so far, on {rows}{_within(tolerance, detectable)}"
     )
     return {**result, "value": value, "promote": promote, "why": why}
 
 
-def undefined(metric: str) -> str:
+def unless_repeated(context: Context, model: str, decision: dict[str, Any]) -> dict[str, Any]:
+    """Return the gate's decision, or a rejection if the model equals the champion (``repeats``).
+
+    The same trees under another declaration are a change, because new rows are scored under a
+    version's own declaration.
+
+    Args:
+        context: The label holder's context; in horizontal learning any party's.
+        model: The new model.
+        decision: The gate's decision.
+    """
+    champion = present_champion(context)
+    if champion is None:
+        return decision
+    registry = context.registry
+    names = registry.names(champion)
+    new = {model_file(context): model.encode(), **declaration_files(context)}
+    if any(name not in names or registry.file(champion, name) != raw for name, raw in new.items()):
+        return decision
+    why = (
+        f"nothing has changed: the model is that of version {champion}, the champion, trained "
+        "under the same declaration"
+    )
+    return {**decision, "promote": False, "repeats": champion, "why": why}
+
+
+def unless_overtaken(context: Context, decision: dict[str, Any]) -> dict[str, Any]:
+    """Return the gate's decision, or a rejection if its reference is no longer the current one.
+
+    An outage or a person may delay a run's registration, and the champion may change meanwhile. In
+    horizontal learning each party selects the reference at each evaluation.
+
+    Args:
+        context: The label holder's context; in horizontal learning any party's.
+        decision: The gate's decision.
+
+    Returns:
+        The decision; of a rejection here, ``overtaken`` names the reference of the run's plan, and
+        ``gate_why`` keeps the gate's reason, which a card states whenever it is written.
+    """
+    registry = context.registry
+    decided = next((e.event for e in registry.history() if e.version == context.run), None)
+    # A run that was killed during its promotion is champion without a decision in the history.
+    promoted = decided == "promoted" or (decided is None and registry.champion() == context.run)
+    if not decision["promote"] or promoted:
+        return decision
+    if context.federation.learning == "horizontal":
+        return decision
+    now = (registry.champion(), reference_of(context.federation, registry, context.run))
+    if now == (context.model, context.reference):
+        return decision
+    compared = f"version {context.reference}" if context.reference else "no earlier version"
+    why = (
+        "the champion has changed since the run began, and the model was compared with "
+        f"{compared}: compare them, and promote one by hand"
+    )
+    facts = {"overtaken": context.reference or "", "gate_why": decision["why"]}
+    return {**decision, **facts, "promote": False, "why": why}
+
+
+def intervals_of(comparison: Comparison, new: str) -> dict[str, Any]:
+    """Return the intervals for a version's evaluation.
+
+    Args:
+        comparison: The models on the held-out rows.
+        new: Name of the new model.
+
+    Returns:
+        ``interval_method`` in words; ``heavy_tailed`` for the new model's errors; ``intervals`` by
+        model and metric; and ``gains`` of the new model over each other model, by metric, positive
+        if the new one is better, also for losses.
+    """
+    others = [name for name in comparison.models() if name != new]
+    return {
+        "interval_method": METHOD,
+        "heavy_tailed": comparison.heavy_tailed(new),
+        "intervals": {
+            name: {m: comparison.interval(name, m).document() for m in comparison.names()}
+            for name in comparison.models()
+        },
+        "gains": {
+            name: {m: comparison.gain(new, name, m).document() for m in comparison.names()}
+            for name in others
+        },
+    }
+
+
+def _first_decision(context: Context, metric: str, alone: float, gain: Interval) -> dict[str, Any]:
+    horizontal = context.federation.learning == "horizontal"
+    own = "this party's rows alone" if horizontal else "the label holder's columns alone"
+    others = "rows do not pay" if horizontal else "columns do not pay at this epsilon"
+    mode = context.federation.scoring.mode
+    detail = (
+        f"{metric} {alone + gain.value:.4f} in mode {mode} against {alone:.4f} of {own}: "
+        f"{_signed(gain)}{_within(0.0, _detectable(gain))}"
+    )
+    if gain.high < 0:
+        why = f"the other parties' {others}: {detail}"
+    elif gain.low > 0:
+        why = f"the first model: {detail}"
+    else:
+        why = f"the first model: no gain shown: {detail}"
+    result: dict[str, Any] = {"promote": gain.high >= 0, "why": why, "against": "alone"}
+    return result | {
+        "value": alone,
+        "gain": gain.document(),
+        "detectable": _detectable(gain),
+    }
+
+
+def _verdict(gain: Interval, promote: bool) -> str:
+    if gain.high < 0:
+        return "shown to be worse"
+    if gain.low > 0:
+        return "better"
+    return "no gain shown" if promote else "worse on these rows, and not shown to be"
+
+
+def _detectable(gain: Interval) -> float:
+    return _DETECTED / _QUANTILE * (gain.high - gain.low) / 2
+
+
+def _signed(gain: Interval) -> str:
+    return f"{gain.value:+.4f} (95 %: {gain.low:+.4f} to {gain.high:+.4f})"
+
+
+def _undefined(metric: str) -> str:
     """Return the public reason why a model with an undefined main metric is not promoted.
 
     Args:
@@ -120,7 +310,7 @@ def undefined(metric: str) -> str:
     return f"{metric} is undefined: all held-out rows have one label"
 
 
-def within(tolerance: float, detectable: float | None) -> str:
+def _within(tolerance: float, detectable: float | None) -> str:
     """Return the tolerance and the detectable difference as the end of a reason.
 
     Args:
@@ -133,16 +323,6 @@ def within(tolerance: float, detectable: float | None) -> str:
     return f"{allowed}; these rows detect a difference of {detectable:.4f}"
 
 
-def noisy_metrics_of(federation: Federation) -> bool:
-    """Return True if held-out metrics have noise.
-
-    Args:
-        federation: The federation of the run.
-    """
-    private = federation.training.private
-    return private is not None and private.metrics_epsilon is not None
-
-
 def _greatest_variance(context: Context) -> float:
     """Return a label's largest possible variance within its public bounds.
 
@@ -151,56 +331,3 @@ def _greatest_variance(context: Context) -> float:
     label = context.declared.label
     assert label is not None and label.bounds is not None
     return ((label.bounds[1] - label.bounds[0]) / 2) ** 2
-
-
-def same_columns(
-    federation: Federation, facts: Mapping[str, Any], files: Mapping[str, bytes]
-) -> bool:
-    """Return True if a version's model uses a frame's columns with the same maps.
-
-    Args:
-        federation: The frame's federation.
-        facts: Facts about the frame from `assemble`.
-        files: The version's files.
-    """
-    if not has_model(files):
-        return False
-    before = json.loads(files["columns.json"])
-    if any(before[name] != facts[name] for name in ("names", "categories", "task", "classes")):
-        return False
-    return same_maps(federation_in(files), federation)
-
-
-def recorded_metrics(evaluation: bytes, mode: str) -> dict[str, float]:
-    """Return a version's recorded metrics in a scoring mode; empty without an evaluation in it.
-
-    Args:
-        evaluation: The version's ``evaluation.json``.
-        mode: The mode.
-    """
-    return dict(json.loads(evaluation)["metrics"].get(f"federated_{mode}", {}))
-
-
-def same_maps(before: Federation, now: Federation) -> bool:
-    """Return True if columns have the same maps and rows are of the same people.
-
-    Args:
-        before: The federation that a version was trained with.
-        now: The federation of the run.
-    """
-    return maps(before) == maps(now) and before.keeps_all == now.keeps_all
-
-
-def maps(federation: Federation) -> list[tuple[str, str, bytes]]:
-    """Return each protected or common column with the digest of its map to integers.
-
-    Args:
-        federation: The federation of the run.
-    """
-    if federation.learning == "horizontal":
-        return [(EVERYONE, column.name, column.digest) for column in shared_columns(federation)]
-    return [
-        (party, column.name, column.map_digest)
-        for party in federation.feature_holders
-        for column in columns_of(federation, party)
-    ]

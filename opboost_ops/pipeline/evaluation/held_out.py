@@ -29,12 +29,12 @@ from opboost_ops.learning.private.metrics import (
     noisy_sums,
 )
 from opboost_ops.pipeline.evaluation.baseline import Baseline
-from opboost_ops.pipeline.evaluation.gate import gate
-from opboost_ops.pipeline.evaluation.interval_gate import (
+from opboost_ops.pipeline.evaluation.gate import (
     ALONE,
     REFERENCE,
     interval_gate,
     intervals_of,
+    private_gate,
     unless_overtaken,
     unless_repeated,
 )
@@ -125,7 +125,7 @@ def judge(
             )
         else:
             result = {name: metrics.evaluate(task, truth, of) for name, of in compared.items()}
-        decision = gate(context, task, result[new], result.get(REFERENCE), version, error)
+        decision = private_gate(context, task, result[new], result.get(REFERENCE), version, error)
     result.pop(REFERENCE, None)
     decision = unless_overtaken(context, unless_repeated(context, model, decision))
     evaluation["metrics"] = result

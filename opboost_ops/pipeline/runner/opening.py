@@ -24,8 +24,7 @@ from opboost_ops.learning import tuning
 from opboost_ops.learning.boosters import dask_engine
 from opboost_ops.learning.boosters.trainer import READERS, format_of
 from opboost_ops.learning.registry.registry import Registry, backend_in, federation_in
-from opboost_ops.pipeline.evaluation.gate import maps
-from opboost_ops.pipeline.evaluation.interval_gate import reference_of
+from opboost_ops.pipeline.evaluation.reference import maps, reference_of
 from opboost_ops.pipeline.party import clock
 from opboost_ops.pipeline.party.admission import Proposal
 from opboost_ops.pipeline.party.form_values import asked_for, with_form

@@ -11,8 +11,8 @@ from opboost_ops.config.federation import ScoringMode
 from opboost_ops.exchange.files import integers
 from opboost_ops.learning.boosters.trainer import model_of, predict
 from opboost_ops.pipeline.evaluation.baseline import baseline
-from opboost_ops.pipeline.evaluation.gate import comparable_reference
 from opboost_ops.pipeline.evaluation.held_out import judge
+from opboost_ops.pipeline.evaluation.reference import comparable_reference
 from opboost_ops.pipeline.inputs.other_columns import other_columns
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.assemble import LABEL, frame_of

@@ -9,9 +9,8 @@ from opboost_ops.learning.federboost import federboost
 from opboost_ops.learning.federboost.declared import settings_of
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pipeline.evaluation.baseline import Baseline
-from opboost_ops.pipeline.evaluation.gate import comparable_reference
 from opboost_ops.pipeline.evaluation.held_out import judge
-from opboost_ops.pipeline.evaluation.interval_gate import reference_of
+from opboost_ops.pipeline.evaluation.reference import comparable_reference, reference_of
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.assemble import LABEL, frame_of
 from opboost_ops.pipeline.steps.boost import model_text, rows_of

@@ -20,7 +20,7 @@ from opboost_ops.learning.registry.importance import (
 )
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pipeline.evaluation.held_out import SCORING
-from opboost_ops.pipeline.evaluation.interval_gate import declaration_files
+from opboost_ops.pipeline.evaluation.reference import declaration_files
 from opboost_ops.pipeline.evaluation.tuning_search import TUNED
 from opboost_ops.pipeline.home import fingerprint, importance_cache, software
 from opboost_ops.pipeline.redaction import WORDS

@@ -4,7 +4,7 @@ from opboost_ops.exchange.artifact import Draft
 from opboost_ops.learning.registry.registry import model_in
 from opboost_ops.learning.splits import comparisons
 from opboost_ops.pipeline import redaction
-from opboost_ops.pipeline.evaluation.gate import same_columns
+from opboost_ops.pipeline.evaluation.reference import same_columns
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.checks import bounds_of
 from opboost_ops.pipeline.steps.materialise import materialised_model

@@ -6,7 +6,7 @@ from typing import TypeVar
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.learning.splits import comparisons, used_splits
 from opboost_ops.pipeline import redaction
-from opboost_ops.pipeline.evaluation.gate import comparable_reference
+from opboost_ops.pipeline.evaluation.reference import comparable_reference
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.assemble import HIGHEST
 from opboost_ops.pipeline.steps.checks import bounds_of

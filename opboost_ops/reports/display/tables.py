@@ -20,10 +20,14 @@ _SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
 
 #: Places where a spreadsheet may see a cell begin, each with the formula there: at the start, and
 #: inside a cell if the locale separates cells by other characters than commas and ignores quotes.
-_BEGINNINGS = tuple(
-    rf"{begin}(['\" ]*[{signs}])"
-    for begin, signs in (("^()", rf"{_SIGNS}\t\r"), (r"([;\t\r\n])", _SIGNS))
+_PLACES = (
+    ("^()", rf"(['\" ]*[{_SIGNS}\t\r])"),
+    (r"([;\t\r\n])", rf"(['\" ]*[{_SIGNS}])"),
 )
+
+#: Patterns of formulas, and of formulas that an apostrophe before them has made text.
+_FORMULAS = tuple(place + formula for place, formula in _PLACES)
+_ESCAPED = tuple(f"{place}'{formula}" for place, formula in reversed(_PLACES))
 
 #: Longest name in the first column that is kept on one line, so that it can be copied.
 _MAX_NAME = 16
@@ -62,15 +66,15 @@ def plain_texts(frame: "pl.DataFrame", exact: Container[str] = ()) -> "pl.DataFr
 
     texts = [n for n, kind in frame.schema.items() if kind == pl.String and n not in exact]
     safe = frame
-    for beginning in _BEGINNINGS:
-        safe = safe.with_columns(pl.col(texts).str.replace_all(beginning, "${1}'${2}"))
+    for formula in _FORMULAS:
+        safe = safe.with_columns(pl.col(texts).str.replace_all(formula, "${1}'${2}"))
     return safe.rename({name: str(_cell(name)) for name in safe.columns if name not in exact})
 
 
 def text_of(cell: str) -> str:
     """Undo the escaping of a cell that came back from a spreadsheet."""
-    for beginning in reversed(_BEGINNINGS):
-        cell = re.sub(beginning.replace("(['", "'(['"), r"\1\2", cell)
+    for escaped in _ESCAPED:
+        cell = re.sub(escaped, r"\1\2", cell)
     return cell
 
 
@@ -82,8 +86,8 @@ def table_csv(table: Table) -> str:
 
 def _cell(value: Value) -> Value:
     if isinstance(value, str):
-        for beginning in _BEGINNINGS:
-            value = re.sub(beginning, r"\1'\2", value)
+        for formula in _FORMULAS:
+            value = re.sub(formula, r"\1'\2", value)
     return value
 
 

@@ -21,7 +21,7 @@ from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.resources import shipped
 from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.extras.datasets.workspace import federation_terms
-from opboost_ops.pipeline.evaluation.gate import maps
+from opboost_ops.pipeline.evaluation.reference import maps
 from tests.unit.config.test_horizontal_file import good
 
 

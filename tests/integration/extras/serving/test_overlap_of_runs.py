@@ -8,7 +8,7 @@ import pytest
 
 from opboost_ops import api
 from opboost_ops.learning.registry.registry import Registry
-from opboost_ops.pipeline.evaluation.interval_gate import reference_of
+from opboost_ops.pipeline.evaluation.reference import reference_of
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.integration.pipeline.scoring_data import HOLDERS, NAME, dataset
 

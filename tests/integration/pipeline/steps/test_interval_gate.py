@@ -13,14 +13,8 @@ from opboost_ops.config.site import Site
 from opboost_ops.learning import metrics
 from opboost_ops.learning.intervals import Comparison
 from opboost_ops.learning.registry.registry import Registry
-from opboost_ops.pipeline.evaluation.gate import gate
-from opboost_ops.pipeline.evaluation.interval_gate import (
-    ALONE,
-    REFERENCE,
-    approved,
-    interval_gate,
-    reference_of,
-)
+from opboost_ops.pipeline.evaluation.gate import ALONE, REFERENCE, interval_gate, private_gate
+from opboost_ops.pipeline.evaluation.reference import approved, reference_of
 from tests.federation import Workspace
 
 NEW = "federated_desensitised"
@@ -218,5 +212,5 @@ def test_no_model_is_promoted_whose_metric_is_undefined(
         found = interval_gate(deciding, task, comparison, reference)  # type: ignore[arg-type]
         assert (found["promote"], found["new"], found["gain"]) == (False, None, None)
         assert found["why"] == f"{metric} is undefined: all held-out rows have one label"
-    found = gate(deciding, task, comparison.evaluated(NEW), None, None)  # type: ignore[arg-type]
+    found = private_gate(deciding, task, comparison.evaluated(NEW), None, None)  # type: ignore[arg-type]
     assert (found["promote"], found["new"]) == (False, None)

@@ -8,7 +8,7 @@ import pytest
 from opboost_ops.config.federation import Label
 from opboost_ops.errors import BudgetError, ContractError
 from opboost_ops.learning import metrics
-from opboost_ops.pipeline.evaluation.gate import gate
+from opboost_ops.pipeline.evaluation.gate import private_gate
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.pipeline.steps.assemble import LABEL
 from tests.commands import printed_json
@@ -114,7 +114,7 @@ def test_numbers_are_compared_by_their_error_in_units_of_the_bounds(
     deciding = Deciding(changed, federation.site("credit"))
     deciding.register(FIRST_RUN, {"mse": 4.0})
     # A tenth of the greatest variance that a label in [0, 6] can have: 0.9.
-    decision = gate(deciding, "regression", {"mse": mse}, None, FIRST_RUN)  # type: ignore[arg-type]
+    decision = private_gate(deciding, "regression", {"mse": mse}, None, FIRST_RUN)  # type: ignore[arg-type]
     assert (decision["promote"], decision["value"]) == (promoted, 4.0)
     assert f"is {'not worse' if promoted else 'worse'} than" in decision["why"]
 
