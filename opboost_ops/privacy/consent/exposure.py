@@ -4,7 +4,10 @@ The consent sheet, the audit log's entry of an agreement, the ledger's page, the
 model card use these sentences.
 """
 
+import numpy as np
+
 from opboost_ops.config.columns import Column, columns_of, missing_name
+from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import Federation
 from opboost_ops.mechanisms import UnaryEncoding
 from opboost_ops.mechanisms.randomised_response import BIT
@@ -54,7 +57,7 @@ def guesses_of(federation: Federation, party: str) -> dict[str, tuple[Law, Guess
     guesses: dict[str, tuple[Law, Guess]] = {}
     edges = edges_costs(federation, party)
     for name, group in groups.items():
-        law = _law(group)
+        law = _law(group, federation.parties[party].features[name], federation)
         loss = sum(float(curve.loss[-1]) for curve in column_losses(group).values())
         guesses[name] = law, law.guess(loss + edges.get(name, 0.0))
     return guesses
@@ -130,7 +133,7 @@ def _odds_sentence(guess: Guess) -> str:
     )
 
 
-def _law(group: list[Column]) -> Law:
+def _law(group: list[Column], feature: Feature, federation: Federation) -> Law:
     """Return the law of a feature's value, or of all its categories, with its missing bit."""
     missing = next((c for c in group if c.charge == missing_name(c.feature)), None)
     values = [column for column in group if column != missing]
@@ -138,4 +141,11 @@ def _law(group: list[Column]) -> Law:
     first = values[0]
     if isinstance(first.mechanism, UnaryEncoding):
         return Law(first.mechanism.channel(BIT), len(values), missing=bit)
-    return Law(first.mechanism.channel(first.domain), missing=bit)
+    fill = 0
+    if isinstance(feature.missing, Fill):
+        number = feature.missing.fill
+        if feature.type == "ordinal":
+            number = (feature.categories or ()).index(str(number))
+        mapping = feature.domain_map(federation.domain.to_domain())
+        fill = int(mapping.encode(np.array([number]))[0]) - first.domain.lower
+    return Law(first.mechanism.channel(first.domain), missing=bit, fill=fill)

@@ -97,12 +97,14 @@ class Law:
         categories: Number of categories of a nominal feature; None for other features.
         prior: Probabilities of the values, shape (values,); uniform by default.
         missing: Channel of its missing bit; None without one.
+        fill: Index of the value that replaces a missing one; categories are interchangeable.
     """
 
     channel: Channel
     categories: int | None = None
     prior: tuple[float, ...] | None = None
     missing: Channel | None = None
+    fill: int = 0
 
     @property
     def weights(self) -> np.ndarray:
@@ -191,7 +193,7 @@ class Law:
         present, absent = self.missing.probabilities()
         chances = np.repeat(present[:, None], count, axis=1)
         chances[:, -1] = absent
-        return np.append(np.arange(count - 1), 0), chances
+        return np.append(np.arange(count - 1), self.fill), chances
 
     def counts(self) -> tuple[list[list[int]], int]:
         """Return integer rows of the joint law of response and missing bit, and their sum.
@@ -216,8 +218,7 @@ class Law:
         if self.missing is None:
             return rows, total
         present, absent = self.missing.counts
-        # A missing value is released as the fill, which counts as the lowest value.
-        bits = [(row, present) for row in rows] + [(rows[0], absent)]
+        bits = [(row, present) for row in rows] + [(rows[self.fill], absent)]
         joint = [[count * bit for count in row for bit in missing] for row, missing in bits]
         return joint, total * TOTAL
 

@@ -91,13 +91,15 @@ def test_a_value_and_its_missing_bit_are_guessed_together(
     both = value["loss_whole"] + bit["loss_whole"]
     assert value["guess"]["odds"] == pytest.approx(np.exp(both))
     assert (value["guess"]["values"], value["guess"]["missing"]) == (11, True)
-    # The best guess of both, by Bayes' rule over all responses; the fill is the lowest value.
+    # The best guess of both, by Bayes' rule over all responses; a missing value counts as the fill.
     declared = load_federation(bank[1])
-    income = declared.parties["bank"].features["income"]
+    income, domain = declared.parties["bank"].features["income"], declared.domain.to_domain()
     assert income.mechanism is not None and income.missing_bit is not None
-    response = income.mechanism.channel(declared.domain.to_domain()).probabilities()
+    response = income.mechanism.channel(domain).probabilities()
     missing = income.missing_bit.channel(BIT).probabilities()
-    states = [(x, 0) for x in range(10)] + [(0, 1)]
+    fill = int(income.domain_map(domain).encode(np.array([2500.0]))[0]) - domain.lower
+    assert fill > 0
+    states = [(x, 0) for x in range(10)] + [(fill, 1)]
     joint = np.array([np.outer(response[x], missing[b]).ravel() for x, b in states])
     assert value["guess"]["after"] == pytest.approx(joint.max(axis=0).sum() / len(states))
     record = said["whole_record"]

@@ -1,14 +1,20 @@
 """A party's policy against a plan and a split request."""
 
+from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
+from opboost_ops.domain import Domain
 from opboost_ops.errors import PolicyError
+from opboost_ops.mechanisms import GlobalMap, MissingBit
+from opboost_ops.mechanisms.randomised_response import BIT
 from opboost_ops.privacy.consent.compliance import require_consent, require_splits_allowed
+from opboost_ops.privacy.consent.exposure import guesses_of
 from tests.federation import Workspace
 
 
@@ -63,3 +69,29 @@ def test_a_missing_bit_needs_a_name_too(trained_once: Workspace, federation: Fed
     data["features"]["returns_share"]["mechanisms"] = ["global_map"]
     with pytest.raises(PolicyError, match="missing_bit is not listed"):
         require_consent(type(allowed).model_validate(data), federation, "shop")
+
+
+@pytest.mark.parametrize("income", [
+    {"bounds": [0, 9], "missing": {"fill": 4, "bit": 1.0}},
+    {"type": "ordinal", "categories": list("abcdefghij"), "missing": {"fill": "e", "bit": 1.0}},
+])  # fmt: skip
+def test_a_missing_value_is_guessed_as_what_replaces_it(
+    trained_once: Workspace, income: dict[str, Any]
+) -> None:
+    data = yaml.safe_load(trained_once.file.read_text())
+    known = {"uuid": data["parties"]["bank"]["features"]["income"]["uuid"]}
+    mechanism = {"name": "global_map", "epsilon": 1.0}
+    data["domain"] = {"lower": 1, "upper": 10}
+    data["parties"]["bank"]["features"] = {"income": {**known, **income, "mechanism": mechanism}}
+    _, guess = guesses_of(Federation.model_validate(data), "bank")["income"]
+    values = GlobalMap(epsilon=1.0).channel(Domain(1, 10)).probabilities()
+    present, absent = MissingBit(epsilon=1.0).channel(BIT).probabilities()
+    law = np.array([*(np.outer(present, row).ravel() for row in values),
+                    np.outer(absent, values[4]).ravel()])  # fmt: skip
+
+    def best(count: int) -> float:
+        return max(law[list(some)].max(axis=0).sum() for some in combinations(range(11), count))
+
+    assert guess.after == pytest.approx(best(11) / 11)
+    assert guess.of_two == pytest.approx(best(2) / 2)
+    assert guess.of_three == pytest.approx(best(3) / 3)
