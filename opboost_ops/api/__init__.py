@@ -11,7 +11,7 @@ Examples:
     >>> api.score("credit/federation.yaml").scores
     shape: (1_000, 4)
     ...
-    >>> api.Scorer("credit/bank", "credit").score({"id": "p00017", "income": 41_000.0}).score
+    >>> api.Scorer("credit/lender", "credit").score({"id": "p00017", "income": 41_000.0}).score
     0.73
     >>> api.models("credit/federation.yaml").model().predict_proba(raw_columns)
     array(...)

@@ -80,7 +80,8 @@ def init_command(
 
     Leaves bounds of numeric features blank, because they must be public facts and not taken from
     the data. bounds.csv lists what is still to fill in. If the party already has a policy.yaml,
-    name it with --policy: a column keeps its UUID, and its budgets do not start over.
+    name it with --policy: columns keep the names that it gives them. Budgets count within one
+    ledger: to share them, move the new entries into the first site.
     """
     from opboost_ops import api
     from opboost_ops.config.loading import POLICY

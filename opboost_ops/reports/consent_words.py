@@ -254,7 +254,7 @@ def _leaks(sheet: ConsentSheet) -> Table:
     if sheet.columns:
         keys[f"secret of {party}"] = (
             "read the responses that were sent, and exact domain values of columns with routed: "
-            "once, but only with a copy of pins/",
+            "once, but only with a copy of pins/; and in the store split values",
             "remove the copies; the secret removes no noise",
         )
         keys[f"monthly key of {party} (keys/psi)"] = (

@@ -34,8 +34,8 @@ _BELOW_1 = r"0?\.[0-9]*[1-9][0-9]*|[1-9](\.[0-9]+)?[eE]-[0-9]{1,2}"
 
 _FORMS: dict[Purpose, str] = {
     "train": (
-        "An empty field of the trigger form keeps the declared value. A value for epsilon "
-        "applies to every protected feature; a party's own policy may refuse it."
+        "An empty field of the trigger form keeps the declared value. No field changes a "
+        "column, a receiver or an epsilon."
     ),
     "score": (
         "An empty version in the trigger form means the champion. Only the label holder gets "

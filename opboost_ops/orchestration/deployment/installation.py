@@ -126,7 +126,7 @@ def _own_file(path: Path, text: str) -> Change:
     if before not in (None, text):
         raise ConfigError(
             f"{path} already exists, with different content.",
-            "Compare it with the DAG file in docs/airflow.md, and remove or rename it.",
+            "Remove or rename it, then run the command again.",
         )
     return Change(path, before, text)
 
