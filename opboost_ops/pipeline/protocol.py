@@ -39,7 +39,7 @@ def _metrics(federation: Federation) -> str:
             "functions of the held-out rows and their labels"
         )
     if private.metrics_epsilon is not None:
-        return ""
+        return "how many rows this party holds out"
     return "metrics of the model: exact functions of this party's held-out rows and their labels"
 
 

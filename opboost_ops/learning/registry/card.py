@@ -98,8 +98,8 @@ _SUMMED = (
 
 #: The same where metrics have noise, too.
 _METRICS_WITH_NOISE = (
-    "Everyone who sees the run learnt that all checks passed (exact, no epsilon), and the metrics "
-    "above, which have noise."
+    "Everyone who sees the run learnt how many rows are held out, that all checks passed (exact, "
+    "no epsilon), and the metrics above, which have noise."
 )
 
 #: The same where sums have noise.

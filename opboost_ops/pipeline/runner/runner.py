@@ -316,7 +316,7 @@ def _public_summary(
     digests = redaction.digests([artifact.digest for artifact in published])
     summary = {**outcome.summary, "published": digests}
     entries = STEPS[stage].disclosures(context.federation, context.party, "summary")
-    public = redaction.redact(context, stage, summary, bool(entries) or outcome.model is not None)
+    public = redaction.redact(context, stage, summary, bool(entries))
     if public != summary:
         context.home.write_json(f"{redaction.FOLDER}/{stage}", summary)
     return public

@@ -11,8 +11,8 @@ c is Q(y) r(y_c), where Q(y) is the probability of y if all bits were clear, r(1
 r(0) = (1 - p) / (1 - q), with p = Pr[1 | set] and q = Pr[1 | clear]. So ``after`` is the
 expectation under Q of the maximum of independent numbers prior(c) r(y_c), each of two values.
 
-A feature with a missing bit has one more value: missing. Its response is that of the fill, which
-counts as the lowest value, where a response discloses most. Value and bit are guessed together.
+A feature with a missing bit has one more value: missing. Its response is that of the fill. Value
+and bit are guessed together.
 
 The prior is uniform by default; columns count as independent. In addition, the worst priors over
 any two and any three values are evaluated, from the channel's integer counts.
