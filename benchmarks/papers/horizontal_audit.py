@@ -18,7 +18,7 @@ from benchmarks.papers.lower_bounds import BOUNDS, audited, bounds
 from benchmarks.papers.markdown import table
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.exchange.rounds.masks import Masks, RunKey, unmasked
+from opboost_ops.exchange.rounds.masks import Masks, RunKey, sum_without_masks
 from opboost_ops.exchange.rounds.protocol import Alone, Phase, Round
 from opboost_ops.learning.federboost.federboost import Settings
 from opboost_ops.learning.federboost.histogram import Growth
@@ -106,7 +106,7 @@ class Session(Alone):
             # All rows are with the last; a row is not told by whose it is.
             exact = vector() if i + 1 == self.parties else np.zeros(size, dtype=np.int64)
             masked.append(masks.mask(name.name, exact + drawn))
-        total = unmasked(masked)
+        total = sum_without_masks(masked)
         self.seen[name.name] = total - own
         return total
 

@@ -13,7 +13,7 @@ import pytest
 
 from opboost_ops.exchange.artifact import DOCUMENT, VECTOR, Draft
 from opboost_ops.exchange.manifest import MANIFEST, ROUND_KINDS, SIGNATURE, Kind
-from opboost_ops.exchange.rounds.masks import unmasked
+from opboost_ops.exchange.rounds.masks import sum_without_masks
 from opboost_ops.exchange.rounds.protocol import DecisionKey
 from tests.adversary.hostile_values import ACTIVE, MANIFESTS, ROUND_DOCUMENTS, Change, encoded
 from tests.adversary.rounds import ROUNDS, Session, banks_of, require_harmless, session, software
@@ -168,7 +168,7 @@ def test_parties_that_heard_different_decisions_add_up_to_nothing(tmp_path: Path
     raw = [files[VECTOR] for files in sent if files is not None]
     raw += [(tmp_path / f"kept_{RUN}_{ACTIVE}" / f"{ROUNDS[1].name}.bin").read_bytes()]
     assert len(raw) == 4
-    assert int(unmasked([np.frombuffer(each, dtype="<u8") for each in raw])[0]) != 1111
+    assert int(sum_without_masks([np.frombuffer(each, dtype="<u8") for each in raw])[0]) != 1111
 
 
 class Limits:

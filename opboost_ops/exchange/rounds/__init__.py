@@ -1,5 +1,5 @@
-"""The rounds of horizontal learning: masked sums by way of the store.
+"""The rounds of horizontal learning: masked sums, exchanged through the store.
 
-`protocol.Rounds` is what a trainer sees of them, `mailbox.Mailbox` exchanges their messages,
-`masks` adds and removes masks, `acceptance` takes what others send.
+`protocol.Rounds` is the interface for trainers, `mailbox.Mailbox` exchanges the messages,
+`masks` adds and removes masks, `acceptance` verifies messages of other parties.
 """

@@ -1,12 +1,12 @@
-"""Masks that cancel in the sum, and a masked vector's bytes: secure aggregation without dropouts.
+"""Secure aggregation without dropouts: masks that cancel in the sum, and the packing of vectors.
 
-Every two parties share a secret (X25519). In each round both make the same stream of 64-bit words
-from it; the one whose name comes first adds it to its vector, the other takes it away, modulo
-2^64. Over all parties the streams cancel, and fewer than all of them see uniform words: up to
-l - 2 parties that pool what they know learn the sum of the others and nothing else.
+Every two parties share a secret (X25519). In each round both derive the same stream of 64-bit
+words from it; the party whose name comes first adds it to its vector, the other subtracts it,
+modulo 2^64. The streams cancel in the sum over all parties, and any smaller sum is uniform. Of l
+parties, up to l - 2 that collude learn the sum of the others and nothing else.
 
-Keys come from the party's secret and the run, not from fresh randomness (docs/adr): a retry makes
-the same masks, and so must never be asked to mask another vector. `Mailbox` sees to it.
+Keys are derived from the party's secret and the run, not from fresh randomness (docs/adr). A retry
+derives the same masks, so it must never mask a different vector; `Mailbox` ensures that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from opboost_ops.mechanisms.noise import Words
 
 
 class RunKey:
-    """A party's key of one run.
+    """A party's key for one run.
 
     Args:
         seed: The 32 bytes of `noise.run_seed`.
@@ -35,18 +35,18 @@ class RunKey:
 
     @property
     def public(self) -> bytes:
-        """Its public half, 32 bytes."""
+        """The public key, 32 bytes."""
         return self._key.public_key().public_bytes_raw()
 
     def shared(self, other: bytes, party: str) -> bytes:
-        """The secret that it shares with another party's key.
+        """Return the secret shared with another party's key.
 
         Args:
-            other: That key, 32 bytes.
-            party: Whose it is, for the error.
+            other: Public key of the other party, 32 bytes.
+            party: Name of the other party, for the error.
 
         Raises:
-            Rejected: It is no key.
+            Rejected: It is not a valid key.
         """
         try:
             return self._key.exchange(X25519PublicKey.from_public_bytes(other))
@@ -59,14 +59,14 @@ class Masks:
     """One party's masks in one session.
 
     Args:
-        party: Whose.
-        key: Its key of the run.
-        others: The others' public keys, by party.
+        party: Name of the party.
+        key: Its key for the run.
+        others: Public keys of the other parties, by party.
         session: Digest of federation, run, plan, parties and signed keys.
 
     Raises:
         ConfigError: There are too few or too many parties.
-        Rejected: A key is none, or two parties have one key.
+        Rejected: A key is invalid, or two parties have the same key.
     """
 
     def __init__(self, party: str, key: RunKey, others: Mapping[str, bytes], session: str) -> None:
@@ -78,19 +78,19 @@ class Masks:
         require_distinct({name: shared for name, (shared, _) in self._shared.items()})
 
     def pair_key(self, party: str) -> bytes:
-        """A key that this party shares with another one in this session alone, 32 bytes.
+        """Return the key that this party shares with another one in this session, 32 bytes.
 
         Args:
-            party: The other one.
+            party: The other party.
         """
         info = b"opboost:pair:" + self._session
         return HKDF(SHA256(), 32, None, info).derive(self._shared[party][0])
 
     def mask(self, name: str, vector: np.ndarray) -> np.ndarray:
-        """A vector under a mask.
+        """Mask a vector.
 
         Args:
-            name: The mask's; one mask is for one vector only.
+            name: Name of the mask; each mask is for one vector only.
             vector: int64, shape (n,).
 
         Returns:
@@ -108,31 +108,31 @@ class Masks:
 
 
 def require_distinct(shared: Mapping[str, bytes]) -> None:
-    """Refuse two secrets that are one: their streams could cancel in a party's own vector.
+    """Reject equal secrets, whose streams could cancel in the party's own vector.
 
-    Who publishes another party's key as its own needs no private half for that. Secrets are
-    compared and not keys, since several encodings of a key give one secret.
+    A party can publish another party's public key as its own without the private key. Secrets are
+    compared rather than keys, because several encodings of a key give the same secret.
 
     Args:
-        shared: What a party shares with each other one.
+        shared: The secrets that a party shares with each other one.
 
     Raises:
-        Rejected: Two are equal.
+        Rejected: Two secrets are equal.
     """
     first: dict[bytes, str] = {}
     for name, secret in shared.items():
         other = first.setdefault(secret, name)
         if other != name:
             raise Rejected(
-                "malformed", f"{other} and {name} have published one key: masks would cancel."
+                "malformed", f"{other} and {name} have published the same key: masks would cancel."
             )
 
 
-def unmasked(vectors: list[np.ndarray]) -> np.ndarray:
-    """The sum of the vectors of all parties, int64, shape (n,); their masks cancel.
+def sum_without_masks(vectors: list[np.ndarray]) -> np.ndarray:
+    """Return the sum of the vectors of all parties, int64, shape (n,); their masks cancel.
 
     Args:
-        vectors: One a party, uint64, shape (n,).
+        vectors: One vector per party, uint64, shape (n,).
     """
     total = np.zeros_like(vectors[0])
     for vector in vectors:
@@ -141,7 +141,7 @@ def unmasked(vectors: list[np.ndarray]) -> np.ndarray:
 
 
 def require_parties(count: int) -> None:
-    """Refuse to add up for too few or too many.
+    """Reject a number of parties for which sums are not secure or not supported.
 
     Raises:
         ConfigError: There are too few or too many parties.
@@ -149,32 +149,33 @@ def require_parties(count: int) -> None:
     if not MIN_PARTIES <= count <= MAX_PARTIES:
         raise ConfigError(
             f"Secure aggregation among {count} parties is not possible.",
-            f"It takes {MIN_PARTIES} to {MAX_PARTIES}: with two, each would learn the other's "
-            "vector from the sum.",
+            f"Declare {MIN_PARTIES} to {MAX_PARTIES} parties: with two, each would learn the "
+            "other's vector from the sum.",
         )
 
 
 def stream(key: bytes, words: int) -> np.ndarray:
-    """Words that nobody tells from uniform ones without the key, uint64, shape (words,).
+    """Return pseudorandom words, uint64, shape (words,).
 
     Args:
-        key: 32 bytes, of one round and one use.
-        words: How many.
+        key: 32 bytes, for one round and one use only.
+        words: Number of words.
     """
-    # A key for each round and pair: the counter begins at 0, and no block comes twice.
+    # Each round and pair has its own key, so no block repeats although counters begin at 0.
     return Words(key).take(words)
 
 
-#: Bytes of a word, and up to where it holds a sum with its sign.
+#: Bytes of a word, and the exclusive limit of a sum's absolute value in it.
 _WORD, _LIMIT = 8, 1 << 63
 
 
 class Packing:
-    """How the integers of one round's vectors lie in bytes.
+    """The byte layout of one round's vectors.
 
     Args:
-        size: How many integers.
-        bounds: Of the absolute sums of all parties, for integers in turn; whole words without any.
+        size: Number of integers.
+        bounds: Bounds of the absolute sums over all parties; integer i has bound i modulo their
+            number. Without bounds each integer takes a whole word.
     """
 
     def __init__(self, size: int, bounds: Sequence[int] = ()) -> None:
@@ -182,26 +183,26 @@ class Packing:
         self._bounds = np.array(bounds, dtype=np.int64) if bounds else None
         self._widths = [width_of(bound) for bound in bounds] or [_WORD]
         if size % len(self._widths):
-            raise ValueError(f"{size} integers are not of {len(self._widths)} in turn")
+            raise ValueError(f"{size} integers are not a multiple of {len(self._widths)} bounds")
 
     @property
     def length(self) -> int:
-        """Bytes of a vector."""
+        """Number of bytes of a vector."""
         return self.size // len(self._widths) * sum(self._widths)
 
     def fits(self, vector: np.ndarray, parties: int) -> bool:
-        """True if a party's integers are such that the sums are within their bounds.
+        """Return True if sums over all parties stay within their bounds.
 
         Args:
-            vector: int64, shape (size,).
-            parties: How many add up.
+            vector: One party's integers, int64, shape (size,).
+            parties: Number of parties.
         """
         if self._bounds is None:
             return int(np.abs(vector).max(initial=0)) * parties < _LIMIT
         return bool((np.abs(vector.reshape(-1, len(self._bounds))) <= self._bounds).all())
 
     def packed(self, words: np.ndarray) -> bytes:
-        """A masked vector's bytes.
+        """Return the bytes of a masked vector.
 
         Args:
             words: uint64, shape (size,).
@@ -212,10 +213,10 @@ class Packing:
         return np.concatenate(parts, axis=1).tobytes()
 
     def unpacked(self, raw: bytes) -> np.ndarray:
-        """A masked vector, modulo what its integers' bytes hold; uint64, shape (size,).
+        """Return a masked vector, uint64, shape (size,), each integer modulo its width.
 
         Args:
-            raw: As `packed` gives it.
+            raw: Output of `packed`.
         """
         rows = np.frombuffer(raw, dtype=np.uint8).reshape(-1, sum(self._widths))
         table = np.zeros((len(rows), len(self._widths), _WORD), dtype=np.uint8)
@@ -224,11 +225,11 @@ class Packing:
             table[:, i, :width] = rows[:, end - width : end]
         return table.reshape(-1).view("<u8").astype(np.uint64, copy=False)
 
-    def summed(self, total: np.ndarray) -> np.ndarray:
-        """A sum whose masks are gone, with its sign.
+    def signed_sum(self, total: np.ndarray) -> np.ndarray:
+        """Extend the sign of each unmasked sum from its width to int64.
 
         Args:
-            total: Of what `unpacked` gives, modulo 2^64; int64, shape (size,).
+            total: Sum of outputs of `unpacked`, modulo 2^64; int64, shape (size,).
         """
         unused = np.array([8 * (_WORD - width) for width in self._widths], dtype=np.int64)
         table = total.reshape(-1, len(self._widths))
@@ -236,9 +237,9 @@ class Packing:
 
 
 def width_of(bound: int) -> int:
-    """Bytes that hold every integer up to a bound, with its sign.
+    """Return the bytes of a signed integer with a given maximum absolute value.
 
     Args:
-        bound: Below 2^63.
+        bound: The maximum, below 2^63.
     """
     return -(-(bound.bit_length() + 1) // 8)

@@ -1,8 +1,8 @@
-"""Rounds: every party makes a vector of its own rows, and one of them decides by the sum.
+"""Rounds: each party computes a vector from its own rows, and one party decides from the sum.
 
-The active party's key of decisions follows from its key of the run. With the first decision it is
-wrapped for each other party, under what the two parties' keys of the run share: once these are
-destroyed, nobody can unwrap it again.
+Decisions are encrypted with a key that the active party derives for the run. The first decision
+carries this key, wrapped for each other party under the secret that the two parties' keys for the
+run share. Once these keys are destroyed, nobody can unwrap it again.
 """
 
 import base64
@@ -25,7 +25,7 @@ from opboost_ops.exchange.rounds.masks import Masks
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.privacy.ledger.checkpoints import Standing
 
-#: Name of the logger that says how far the rounds are, and whom a party waits for.
+#: Name of the logger for the progress of rounds, and the parties that one waits for.
 LOGGER = "opboost_ops.rounds"
 
 Phase = Literal["facts", "lookup", "trees"]
@@ -37,10 +37,10 @@ _NONCE = 12
 
 @dataclass(frozen=True)
 class Round:
-    """Which round it is.
+    """The position of a round in the session.
 
     Attributes:
-        phase: What the sums are for.
+        phase: The purpose of its sums.
         tree: Number of the boosting round, from 0.
         level: Number within the phase or tree, from 0.
     """
@@ -51,7 +51,7 @@ class Round:
 
     @property
     def name(self) -> str:
-        """Its name, which is plain and sorts in the order of the rounds."""
+        """A name that is valid in the store and sorts in the order of the rounds."""
         return f"{self.phase}-{self.tree:05d}-{self.level:02d}"
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class Round:
         return "facts" if self.phase == "facts" else f"quantile lookup, round {self.level + 1}"
 
     def unfit(self) -> ContractError:
-        """The error for a decision that does not fit the round."""
+        """Return the error for a decision that does not fit the round."""
         return ContractError(
             f"{self}: the decision does not fit the round.",
             "Bring all parties to the same release of this software, and trigger a new run.",
@@ -68,23 +68,23 @@ class Round:
 
 
 class Rounds(Protocol):
-    """How vectors become decisions."""
+    """Exchanges vectors for decisions."""
 
     @property
     def parties(self) -> int:
-        """How many add up."""
+        """Number of parties whose vectors are added."""
         ...
 
     @property
     def derives(self) -> bool:
-        """True if the sums of a node may be derived from its parent's and its sibling's."""
+        """True if the sums of a node may be derived from those of its parent and sibling."""
         ...
 
     def total(self, name: Round) -> np.ndarray:
-        """The sum of a round of this tree that was decided at an earlier try; int64.
+        """Return the sum of a round of this tree that was decided in an earlier try; int64.
 
         Args:
-            name: Which one.
+            name: The round.
         """
         ...
 
@@ -97,22 +97,22 @@ class Rounds(Protocol):
         form: type[Decision],
         bounds: Sequence[int] = (),
     ) -> Decision:
-        """One round; neither function is called if its decision is known from an earlier try.
+        """Run one round; if it was decided in an earlier try, neither function is called.
 
         Args:
-            name: Which one.
-            size: How many integers the vector has.
-            vector: Makes this party's, int64, shape (size,).
-            decide: Makes the decision of the sum; called at one party only.
-            form: The decision's type.
-            bounds: What no sum's absolute value passes, for the integers in turn; public, because
-                a vector's length follows from them. Below 2^63 when absent.
+            name: The round.
+            size: Number of integers of the vector.
+            vector: Returns this party's vector, int64, shape (size,).
+            decide: Returns the decision for the sum; called at one party only.
+            form: Type of the decision.
+            bounds: Maximum absolute sums, below 2^63; integer i has bound i modulo their number.
+                They are public, because a vector's length depends on them. Default: 2^63 - 1.
         """
         ...
 
 
 class Alone:
-    """All rows are at one party."""
+    """Rounds of a single party that has all rows."""
 
     parties = 1
     derives = True
@@ -144,18 +144,18 @@ class Alone:
 
 @dataclass(frozen=True)
 class Identity:
-    """The party that writes.
+    """The party that sends, with its keys.
 
     Attributes:
-        party: Its name.
+        party: Name of the party.
         signer: Its signing key.
-        secret: Its 32 secret bytes, for encryption.
-        seed: What its keys of this run follow from; None where the session has ended, and what was
-            decided is only read again.
-        experiment: Whether what it signs carries no guarantee.
-        noise: Draws so many integers for a sum of a phase, int64, where sums have noise.
-        decisions: The key of the decisions of a session that has ended.
-        standing: Where the party's state stands, which goes with its key of the run.
+        secret: Its secret, 32 bytes, for encryption.
+        seed: Seed of its keys for this run; None if the session has ended and its decisions are
+            only read again.
+        experiment: Whether the run is an experiment without guarantees.
+        noise: Draws noise for a number of sums of a phase, int64; None if sums are exact.
+        decisions: The key that decrypts the decisions of a session that has ended.
+        standing: Checkpoint of the party's state, published with its key for the run.
     """
 
     party: str
@@ -170,14 +170,14 @@ class Identity:
 
 @dataclass
 class Traffic:
-    """The messages exchanged.
+    """Counts of the messages that a party exchanged.
 
     Attributes:
-        sums: Integers whose sums the active party has learnt, by phase.
-        sent: Messages.
-        bytes: Of them.
-        waited: Seconds.
-        digest: Of all that was sent, in order.
+        sums: Number of sums that the active party has learnt, by phase.
+        sent: Number of messages sent.
+        bytes: Bytes sent.
+        waited: Seconds of waiting for other parties.
+        digest: Digest of all messages sent, in order.
     """
 
     sums: dict[str, int] = field(default_factory=dict)
@@ -188,7 +188,7 @@ class Traffic:
 
 
 class DecisionKey:
-    """The key of a session's decisions.
+    """The key that encrypts a session's decisions.
 
     Args:
         raw: 32 bytes.
@@ -199,41 +199,41 @@ class DecisionKey:
 
     @classmethod
     def of_run(cls, seed: bytes) -> "DecisionKey":
-        """The active party's, from what its keys of the run follow from; a retry has the same."""
+        """Derive the active party's key from the seed of its keys for the run."""
         return cls(HKDF(SHA256(), 32, None, b"opboost:decisions").derive(seed))
 
     @classmethod
     def unwrapped(cls, masks: Masks, active: str, wrapped: str, what: str) -> "DecisionKey":
-        """The key as the active party has sent it.
+        """Unwrap the key that the active party has sent.
 
         Args:
-            masks: The receiver's.
+            masks: The receiver's masks.
             active: The active party.
-            wrapped: As `wrapped_for` gives it.
+            wrapped: Output of `wrapped_for`.
             what: Name of the message, for the error.
 
         Raises:
-            Rejected: It is not.
+            Rejected: The text is not a key wrapped for this party.
         """
         return cls(DecisionKey(masks.pair_key(active)).open("key", wrapped, what))
 
     def wrapped_for(self, masks: Masks, party: str) -> str:
-        """The key, for one other party.
+        """Wrap the key for one other party.
 
         Args:
-            masks: The active party's.
-            party: For whom.
+            masks: The active party's masks.
+            party: The receiver.
         """
         return DecisionKey(masks.pair_key(party)).seal("key", self.raw)
 
     def seal(self, name: str, plain: bytes) -> str:
-        """Encrypt; the same content under the same name makes the same text.
+        """Encrypt deterministically: the same name and content give the same text.
 
         Args:
-            name: The round's.
-            plain: What is to be read by the parties alone.
+            name: Name of the round.
+            plain: Content that only the parties may read.
         """
-        # The nonce follows from the content: another content never shares it.
+        # The nonce is derived from the content, so that no two contents share one.
         nonce = hmac.digest(self.raw, name.encode() + b":" + plain, hashlib.sha256)[:_NONCE]
         return base64.b64encode(
             nonce + AESGCM(self.raw).encrypt(nonce, plain, name.encode())
@@ -243,12 +243,12 @@ class DecisionKey:
         """Decrypt.
 
         Args:
-            name: The round's.
-            sealed: As `seal` gave it.
+            name: Name of the round.
+            sealed: Output of `seal`.
             what: Name of the message, for the error.
 
         Raises:
-            Rejected: It is anything else.
+            Rejected: The text was not encrypted with this key and name.
         """
         try:
             raw = base64.b64decode(str(sealed), validate=True)
@@ -259,11 +259,11 @@ class DecisionKey:
 
 
 def key_in(document: Mapping[str, object], party: str) -> str:
-    """The wrapped key that a first decision holds for a party; empty if it holds none.
+    """Return the wrapped key for a party in a session's first decision; empty if it is missing.
 
     Args:
-        document: The decision's.
-        party: Whose.
+        document: Document of the decision.
+        party: The receiver.
     """
     keys = document.get("keys")
     return str(keys.get(party, "")) if isinstance(keys, Mapping) else ""

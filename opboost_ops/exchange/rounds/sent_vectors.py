@@ -1,4 +1,4 @@
-"""A party's record of the vectors that it sends: one mask is never used for two."""
+"""A party's records of the vectors that it sends, so that no mask is used for two vectors."""
 
 import hashlib
 import os
@@ -11,14 +11,14 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.rounds.protocol import Round
 from opboost_ops.tables.spill.files import private_folder, whole_file
 
-#: Where digests of exact vectors are kept: a line each, added before the vector is sent.
+#: File with the digest of each exact vector, one line each, appended before the vector is sent.
 DIGESTS = "digests"
 
 _HEX = 64
 
 
 class SentVectors:
-    """The masked vectors of one session, kept before they are sent.
+    """Records of the masked vectors of one session, written before they are sent.
 
     Args:
         folder: A private folder of the session.
@@ -26,56 +26,56 @@ class SentVectors:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        #: Digests of exact vectors by round, as far as their file was read.
+        #: Digests of exact vectors by round, up to the last read of their file.
         self._digests: dict[str, str] = {}
         self._read = -1
 
     def keep(self, name: Round, raw: bytes) -> None:
-        """Keep the digest of a vector that is about to be sent; at a later try, see that it is its.
+        """Record the digest of a vector to send; in a retry, compare it with the record.
 
         Args:
             name: Its round.
             raw: Its bytes.
 
         Raises:
-            ContractError: Another one was kept for this round: nothing may be sent.
+            ContractError: The round has the digest of a different vector: nothing may be sent.
         """
         if self._read < 0:
             private_folder(self._folder)
             self._read = 0
-        # A retry makes the vector again, so its digest is enough.
+        # A retry computes the vector again, so its digest is enough.
         digest = hashlib.sha256(raw).hexdigest()
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         handle = os.open(self._folder / DIGESTS, flags, 0o600)
         try:
-            # Another process of this party may have written since: it is never written blindly.
+            # Another process of this party may have appended since: read its lines first.
             if (size := os.fstat(handle).st_size) != self._read:
                 self._digests |= _digests_in(os.pread(handle, size, 0))
             recorded = self._digests.get(name.name)
             if recorded is None:
-                # A line that was cut off by a kill is of a vector that was not sent.
+                # If a kill cuts the line off, its vector was not sent.
                 line = f"\n{name.name} {digest}\n".encode()
                 self._read = size + os.write(handle, line)
                 self._digests[name.name] = recorded = digest
         finally:
             os.close(handle)
         if recorded != digest:
-            raise _another(name)
+            raise _different_vector(name)
 
-    def keep_drawn(self, name: Round, exact: bytes, make: Callable[[], bytes]) -> bytes:
-        """The vector of a round with noise: made once, and at a later try the one that was kept.
+    def keep_noisy(self, name: Round, exact: bytes, make: Callable[[], bytes]) -> bytes:
+        """Draw and record the vector of a round with noise; a retry returns the recorded one.
 
         Args:
             name: Its round.
-            exact: What it is made of, without noise.
-            make: Draws the noise, and masks.
+            exact: The vector without noise.
+            make: Adds noise and masks, and returns the bytes to send.
 
         Returns:
-            Its bytes.
+            The bytes to send.
 
         Raises:
-            ContractError: It was made of something else before, or was kept and is gone: its noise
-                is never drawn twice.
+            ContractError: The exact vector differs from that of an earlier try, or the recorded
+                vector was removed; noise is never drawn twice.
         """
         path = self._path(name.name)
         origin, digest = path.with_suffix(".exact"), hashlib.sha256(exact).hexdigest()
@@ -86,7 +86,7 @@ class SentVectors:
             )
         if path.is_file():
             if not origin.is_file() or origin.read_text() != digest:
-                raise _another(name)
+                raise _different_vector(name)
             return path.read_bytes()
         private_folder(self._folder)
         origin.write_text(digest)
@@ -96,7 +96,7 @@ class SentVectors:
         return raw
 
     def keep_total(self, name: Round, total: np.ndarray) -> None:
-        """Keep the sum of a round, from which a later one may be derived after a retry.
+        """Save the sum of a round, from which a retry may derive later sums.
 
         Args:
             name: The round.
@@ -106,13 +106,13 @@ class SentVectors:
             file.write(total.astype("<i8", copy=False).data)
 
     def total(self, name: Round) -> np.ndarray:
-        """The sum that `keep_total` has kept, int64.
+        """Return the sum that `keep_total` saved, int64.
 
         Args:
             name: The round.
 
         Raises:
-            ContractError: It is gone.
+            ContractError: The file is missing.
         """
         try:
             raw = self._path(name.name).with_suffix(".sum").read_bytes()
@@ -126,10 +126,10 @@ class SentVectors:
         return np.frombuffer(raw, dtype="<i8").astype(np.int64)
 
     def forget(self, names: Iterable[str]) -> None:
-        """Remove vectors and sums of rounds that are decided, but for the vectors' digests.
+        """Remove vectors and sums of completed rounds; the vectors' digests remain.
 
         Args:
-            names: The rounds'.
+            names: Names of the rounds.
         """
         for name in names:
             path = self._path(name)
@@ -144,7 +144,7 @@ class SentVectors:
 
 
 def _digests_in(raw: bytes) -> dict[str, str]:
-    """By round, the first digest of each; lines that are not whole say nothing."""
+    """Return the first digest of each round; incomplete lines are ignored."""
     digests: dict[str, str] = {}
     for line in raw.decode(errors="replace").split("\n")[:-1]:
         name, _, digest = line.partition(" ")
@@ -153,10 +153,10 @@ def _digests_in(raw: bytes) -> dict[str, str]:
     return digests
 
 
-def _another(name: Round) -> ContractError:
+def _different_vector(name: Round) -> ContractError:
     return ContractError(
-        f"{name}: this party has made another vector in this round before; one mask is "
-        "never used for two.",
+        f"{name}: this party has computed a different vector in this round before; no mask may be "
+        "used for two vectors.",
         "Its table, or the decision before this round, has changed since: check the table, ask the "
         "active party, and trigger a new run.",
     )

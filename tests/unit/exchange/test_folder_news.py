@@ -66,7 +66,7 @@ def test_where_nothing_is_told_the_parties_look(tmp_path, monkeypatch, news):
         for level in range(5):
             name = Round("lookup", level=level)
             found = box.step(name, 1, lambda: np.array([i]), plain, Sum)
-        return found.total, box._post._news
+        return found.total, box._messages._news
 
     found, errors = banks.together(work)
     assert not errors

@@ -158,7 +158,7 @@ def test_another_vector_in_a_round_is_never_sent(tmp_path):
     assert sent is not None
     _, errors = banks.together(one_round(6), only=[passive], timeout=0.3)
     assert isinstance(errors[passive], ContractError)
-    assert "one mask is never used for two" in str(errors[passive])
+    assert "computed a different vector" in str(errors[passive])
     assert banks.store.get(f"banks/{RUN}/masked/{passive}/facts-00000-00") == sent
     found, errors = banks.together(one_round(5))
     assert not errors

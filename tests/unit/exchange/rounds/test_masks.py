@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.rounds.masks import Masks, RunKey, unmasked
+from opboost_ops.exchange.rounds.masks import Masks, RunKey, sum_without_masks
 from opboost_ops.mechanisms import noise
 
 
@@ -29,14 +29,14 @@ def test_the_sum_of_masked_vectors_is_the_sum_to_the_bit(count, size, seed):
     most = (1 << 63) // count - 1
     vectors = random.integers(-most, most, (count, size), endpoint=True)
     masked = [m.mask("r", v) for m, v in zip(parties(count).values(), vectors, strict=True)]
-    assert (unmasked(masked) == vectors.sum(axis=0)).all()
+    assert (sum_without_masks(masked) == vectors.sum(axis=0)).all()
 
 
 def test_one_masked_vector_and_all_but_one_pass_as_uniform():
     # Of constant vectors: any structure that is left is the masks'.
     size = 200_000
     masked = [m.mask("r", np.full(size, 7)) for m in parties(4).values()]
-    for words in (masked[0], masked[1], unmasked(masked[:3]).view(np.uint64)):
+    for words in (masked[0], masked[1], sum_without_masks(masked[:3]).view(np.uint64)):
         bits = np.unpackbits(words.view(np.uint8).reshape(-1, 8), axis=1)
         share = bits.mean(axis=0)
         # Of 64 shares of fair bits, each has a spread of 0.0011: 6.5 of them.
@@ -45,7 +45,7 @@ def test_one_masked_vector_and_all_but_one_pass_as_uniform():
         chi_square = ((counts - size / 256) ** 2 / (size / 256)).sum()
         assert 255 - 6.5 * 22.6 < chi_square < 255 + 6.5 * 22.6
     # What the colluders cannot see: the sum of all is no longer uniform, but plain.
-    assert (unmasked(masked) == 28).all()
+    assert (sum_without_masks(masked) == 28).all()
 
 
 def test_every_round_run_and_session_has_masks_of_its_own_and_a_retry_the_same():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from opboost_ops.exchange.rounds.masks import Masks, Packing, RunKey, unmasked, width_of
+from opboost_ops.exchange.rounds.masks import Masks, Packing, RunKey, sum_without_masks, width_of
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ def test_a_width_holds_every_integer_up_to_its_bound(bound, width):
     ends = np.array([bound, -bound], dtype=np.int64)
     raw = packing.packed(ends.view(np.uint64))
     assert len(raw) == packing.length == 2 * width
-    assert (packing.summed(packing.unpacked(raw).view(np.int64)) == ends).all()
+    assert (packing.signed_sum(packing.unpacked(raw).view(np.int64)) == ends).all()
 
 
 def masks_of(names):
@@ -34,7 +34,7 @@ def test_packed_vectors_add_up_to_the_sum(bounds):
     vectors = {name: random.integers(-each, each + 1, (50, 3)).ravel() for name in masks}
     packing = Packing(150, bounds)
     sent = {name: packing.packed(masks[name].mask("one", v)) for name, v in vectors.items()}
-    total = packing.summed(unmasked([packing.unpacked(raw) for raw in sent.values()]))
+    total = packing.signed_sum(sum_without_masks([packing.unpacked(raw) for raw in sent.values()]))
     assert (total == sum(vectors.values())).all()
     assert {len(raw) for raw in sent.values()} == {50 * sum(map(width_of, bounds or [2**62] * 3))}
 
