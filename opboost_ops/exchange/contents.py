@@ -29,8 +29,8 @@ from opboost_ops.exchange.manifest import (
 )
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.sealed.curve import POINT, are_points
-from opboost_ops.exchange.sealed.ids import TAG, strictly_rising
-from opboost_ops.exchange.sealed.parts import part_count, part_of, record, rising_records
+from opboost_ops.exchange.sealed.ids import TAG, strictly_increasing
+from opboost_ops.exchange.sealed.parts import part_count, part_of, record, sorted_records
 from opboost_ops.exchange.sealed.sealing import ROW_TAG, row_tags
 from opboost_ops.exchange.sealed.zero_shares import slots_for
 from opboost_ops.exchange.signing import signed_by
@@ -156,8 +156,8 @@ def _require_once(artifact: Artifact, what: str, scratch: Scratch | None) -> Non
                 yield records
             del points
 
-    for batch in rising_records(scratch or Scratch(Path(), count), heads(), count):
-        if not strictly_rising(batch["key"]):
+    for batch in sorted_records(scratch or Scratch(Path(), count), heads(), count):
+        if not strictly_increasing(batch["key"]):
             raise Rejected("malformed", f"{what}: a point occurs twice.")
         release_memory()
 
@@ -188,7 +188,7 @@ def _require_sealed(artifact: Artifact, what: str) -> None:
 def _require_rising(entries: np.ndarray, number: int, artifact: Artifact, what: str) -> None:
     """Reject a part that is unsorted or contains entries of another part."""
     inside = (part_of(entries, artifact.parts) == number).all()
-    if not inside or not strictly_rising(entries):
+    if not inside or not strictly_increasing(entries):
         raise Rejected("malformed", f"{what}: its entries are not in rising order, or come twice.")
 
 

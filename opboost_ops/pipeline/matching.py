@@ -15,7 +15,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import SetupError
 from opboost_ops.exchange.sealed import month_keys, oprf, zero_shares
 from opboost_ops.exchange.sealed.engine import BLOCK, Engine, processors
-from opboost_ops.exchange.sealed.ids import CANARY, Reader
+from opboost_ops.exchange.sealed.ids import CANARY, IdEncoder
 from opboost_ops.exchange.sealed.month_keys import PointCache, delete_expired, month_key
 from opboost_ops.exchange.sealed.sealing import ContentHash
 from opboost_ops.mechanisms import noise
@@ -185,8 +185,8 @@ def _repeatable(
 
 
 def _messages(context: Context) -> Iterator[list[bytes]]:
-    reader = Reader(context.federation.id.type)
-    return map(reader.messages, _ids(context))
+    encoder = IdEncoder(context.federation.id.type)
+    return map(encoder.messages, _ids(context))
 
 
 def _ids(context: Context) -> Iterator[list[object]]:
@@ -201,13 +201,13 @@ def _ids(context: Context) -> Iterator[list[object]]:
 def _people_digest(context: Context) -> str:
     """Return a digest of the set of IDs if shares need it, else of the empty set; check all IDs."""
     has_shares = context.federation.has_shares and context.party != context.federation.label_holder
-    reader = Reader(context.federation.id.type)
+    encoder = IdEncoder(context.federation.id.type)
     people = ContentHash(noise.keyed_by(context.site.noise_secret(), "psi:people"))
     for ids in _ids(context):
-        messages = reader.messages(ids)
+        messages = encoder.messages(ids)
         if has_shares:
             people.add(messages)
-    reader.require_one_form()
+    encoder.require_canonical()
     return people.digest().hex()
 
 
@@ -254,7 +254,7 @@ def own_points(context: Context, session: Session) -> np.ndarray:
     missing = np.flatnonzero(unknown)
     if len(missing):
         tag = oprf.domain_tag(context.federation.name)
-        hashed = session.engine.hashed(
+        hashed = session.engine.hash_and_multiply(
             (messages for messages, _ in session.chosen(unknown)),
             tag,
             oprf.evaluation_key(session.exponent),

@@ -18,7 +18,7 @@ from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.contents import layout_of
 from opboost_ops.exchange.sealed import sealing
-from opboost_ops.exchange.sealed.ids import Reader
+from opboost_ops.exchange.sealed.ids import IdEncoder
 from opboost_ops.exchange.sealed.zero_shares import Layout, Sharings
 from opboost_ops.extras.datasets.tables import Dataset
 from opboost_ops.pipeline import catalogue
@@ -190,7 +190,7 @@ class Opener:
         session, scratch = session_of(context), context.home.scratch
         tables = open_rows.rows_of(context)
         open_tables(context, tables)  # It keeps the points that were answered.
-        messages = Reader("string").messages(self._everybody)
+        messages = IdEncoder("string").messages(self._everybody)
         count = len(messages)
         points, holders = {}, list(self.rows)
         for holder in holders:
@@ -211,7 +211,7 @@ class Opener:
                 # Shares of some holders alone, for this target and for the others.
                 ways += [np.array(sharings.of((target + t) % len(holders))) for t in (0, 1)]
             for zeros in ways:
-                there, packed = sealing.opened(
+                there, packed = sealing.open_rows(
                     scratch, [(messages, points[holder], zeros)], count, layout.nonce,
                     tables[holder].kind, layout.width, table.parts,
                     lambda n, a=table, w=layout.width: a.part(n, sealing.ROW_TAG + w),

@@ -18,7 +18,7 @@ import pytest
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.exchange.party_state import forgotten_of, open_state
 from opboost_ops.exchange.sealed import oprf, sealing
-from opboost_ops.exchange.sealed.sealing import ROW_TAG, derived
+from opboost_ops.exchange.sealed.sealing import ROW_TAG, keystream
 from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline import catalogue, redaction
 from opboost_ops.pipeline.inputs import own_copy, raw_table
@@ -172,7 +172,7 @@ def _unsorted(patch: pytest.MonkeyPatch) -> None:
     ) -> Iterator[np.ndarray]:
         every = []
         for some, rows in people:
-            made = derived(key, kind, some, ROW_TAG + width).copy()
+            made = keystream(key, kind, some, ROW_TAG + width).copy()
             made[:, ROW_TAG:] ^= rows
             every.append(made)
         yield np.concatenate(every)
@@ -182,14 +182,14 @@ def _unsorted(patch: pytest.MonkeyPatch) -> None:
 
 def _unblinded(patch: pytest.MonkeyPatch) -> None:
     """Points of a query in the order of the rows."""
-    real = oprf.ask
+    real = oprf.blind
 
     def unsorted(*given: Any) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         for part, points, rows in real(*given):
             back = np.argsort(rows)
             yield part, points[back], rows[back]
 
-    patch.setattr(oprf, "ask", unsorted)
+    patch.setattr(oprf, "blind", unsorted)
 
 
 def _noise_by_row(patch: pytest.MonkeyPatch) -> None:

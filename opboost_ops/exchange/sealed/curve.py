@@ -1,10 +1,10 @@
-"""Curve25519 by u coordinates: hash to the curve, multiply, and a scalar's inverse.
+"""Curve25519 by u coordinates: hash to the curve, scalar multiplication, and inverse scalars.
 
-Hashing is ``curve25519_XMD:SHA-512_ELL2_NU_`` of RFC 9380 without its last step, the cofactor:
-every scalar is clamped, so a multiple of 8, and multiplying by it clears the cofactor anyway.
-Multiplying is X25519 (RFC 7748) of `cryptography`. Hashing is Python, with integers of GMP where
-the extra `gmpy2` is installed, and takes a time that depends on the message; it happens only where
-the message is known.
+Hashing is ``curve25519_XMD:SHA-512_ELL2_NU_`` of RFC 9380 without the last step, clearing the
+cofactor: every scalar is clamped, hence a multiple of 8, so multiplication clears the cofactor.
+Multiplication is X25519 (RFC 7748) of `cryptography`. Hashing is written in Python, with GMP
+integers if the extra `gmpy2` is installed. Its time depends on the message, but only a party that
+knows the message hashes it.
 """
 
 import hashlib
@@ -41,34 +41,34 @@ _SMALL = (
 
 
 def hash_to_field(message: bytes, tag: bytes) -> int:
-    """An element of the field (RFC 9380, 5.2 and 5.3.1, with SHA-512).
+    """Hash a message to an element of the field (RFC 9380, 5.2 and 5.3.1, with SHA-512).
 
     Args:
         message: Any bytes.
-        tag: The domain separation tag, at most 255 bytes.
+        tag: Domain separation tag, at most 255 bytes.
 
     Raises:
-        ValueError: The tag is longer.
+        ValueError: The tag is too long.
     """
     return next(_field_elements((message,), tag))
 
 
 def hash_to_curve(messages: Sequence[bytes], tag: bytes) -> list[bytes]:
-    """Points of messages (RFC 9380, 6.7.1: Elligator 2), their cofactor not cleared.
+    """Hash messages to points (RFC 9380, 6.7.1: Elligator 2) without clearing the cofactor.
 
     Args:
         messages: Any bytes.
-        tag: The domain separation tag, at most 255 bytes.
+        tag: Domain separation tag, at most 255 bytes.
 
     Returns:
         u coordinates, 32 bytes each, little-endian.
 
     Raises:
-        ValueError: The tag is longer.
+        ValueError: The tag is too long.
     """
-    # x1 = -J / (1 + 2 r^2). One inversion for all of them, by Montgomery's trick; 1 + 2 r^2 is
-    # never 0, because -1/2 is no square.
-    # Numbers of GMP, if there are any: what is calculated with one is one, too.
+    # x1 = -J / (1 + 2 r^2), with one inversion for all messages (Montgomery's trick); 1 + 2 r^2 is
+    # never 0, because -1/2 is not a square.
+    # A GMP modulus makes all results GMP integers.
     p = gmpy2.mpz(P) if gmpy2 else P
     is_square = _is_square_by_gmp if gmpy2 else _is_square
     below = [(1 + 2 * r * r) % p for r in _field_elements(messages, tag)]
@@ -88,14 +88,14 @@ def hash_to_curve(messages: Sequence[bytes], tag: bytes) -> list[bytes]:
 
 
 def multiply(scalar: bytes, points: Iterable[bytes]) -> list[bytes]:
-    """X25519 of every point (RFC 7748, 5).
+    """Multiply points by a scalar: X25519 (RFC 7748, 5).
 
     Args:
-        scalar: 32 bytes; clamped here.
+        scalar: 32 bytes, which are clamped here.
         points: u coordinates, 32 bytes each.
 
     Raises:
-        ValueError: A point is of small order, or has another length.
+        ValueError: A point is of small order, or has a wrong length.
     """
     key = X25519PrivateKey.from_private_bytes(scalar).exchange
     load = X25519PublicKey.from_public_bytes
@@ -103,22 +103,22 @@ def multiply(scalar: bytes, points: Iterable[bytes]) -> list[bytes]:
 
 
 def clamped(scalar: bytes) -> int:
-    """The number by which X25519 multiplies: a multiple of 8 in [2^254, 2^255)."""
+    """Return the number by which X25519 multiplies: a multiple of 8 in [2^254, 2^255)."""
     number = int.from_bytes(scalar, "little")
     return (number & (2**254 - 8)) | 2**254
 
 
 def inverse_scalar(scalar: bytes) -> bytes | None:
-    """The scalar that undoes another one.
+    """Return the scalar that reverses multiplication by another one.
 
-    Of v = (8 clamp(a))^-1 mod l and l - v, which give the same u coordinate, one is a clamped
-    scalar divided by 8, but for a share of about 2^-126 of all scalars.
+    v = (8 clamp(a))^-1 mod l and l - v give the same u coordinate. Except for a share of about
+    2^-126 of all scalars, one of the two is a clamped scalar divided by 8.
 
     Args:
         scalar: 32 bytes.
 
     Returns:
-        32 bytes; None where there is none.
+        32 bytes; None if there is no such scalar.
     """
     v = pow(8 * clamped(scalar), -1, ORDER)
     half = next((m for m in (v, ORDER - v) if 2**251 <= m < 2**252), None)
@@ -126,15 +126,15 @@ def inverse_scalar(scalar: bytes) -> bytes | None:
 
 
 def are_points(points: np.ndarray) -> bool:
-    """True if all u coordinates are canonical and of no small order.
+    """Return True if all u coordinates are canonical, and no point is of small order.
 
-    X25519 itself takes u + p and a set top bit for u: a point would have several names.
+    X25519 also accepts u + p and a set top bit for u, so a point would have several encodings.
 
     Args:
         points: uint8, shape (n, 32).
     """
     last = points[:, -1]
-    # p to 2^255 - 1, of which all but the lowest byte are fixed, and everything above.
+    # Not canonical: p to 2^255 - 1, which differ only in the lowest byte, and everything above.
     high = (last == 0x7F) & (points[:, 1:-1] == 0xFF).all(axis=1) & (points[:, 0] >= 0xED)
     if bool((last >= 0x80).any()) or bool(high.any()):
         return False
@@ -158,7 +158,7 @@ def _field_elements(messages: Iterable[bytes], tag: bytes) -> Iterator[int]:
 
 
 def _is_square(a: int) -> bool:
-    """True if a number is a square of the field, 0 too: the Jacobi symbol by Euclid's algorithm."""
+    """Return True for squares of the field and 0: the Jacobi symbol by Euclid's algorithm."""
     n, positive = P, True
     while a:
         low = a & -a
@@ -174,5 +174,5 @@ def _is_square(a: int) -> bool:
 
 
 def _is_square_by_gmp(a: int) -> bool:
-    """The same, by GMP's own Jacobi symbol."""
+    """Return the same as `_is_square`, by GMP's Jacobi symbol."""
     return bool(gmpy2.jacobi(a, P) >= 0)

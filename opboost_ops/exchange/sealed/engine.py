@@ -1,8 +1,8 @@
-"""Multiplying many points: block by block, over several processes, and not twice.
+"""Multiplication of many points: block by block, in several processes, with a cache of blocks.
 
 A multiplication holds the interpreter's lock, so threads gain nothing. The processes are started
-from the command line, not forked: a task that is itself a daemon, as on Airflow's and Celery's
-workers, may fork no other, and a fork with the threads of Arrow and polars may hang.
+as new interpreters, not forked: tasks on Airflow's and Celery's workers are daemon processes, which
+may not fork, and a fork beside the threads of Arrow and polars may hang.
 """
 
 import hashlib
@@ -21,54 +21,56 @@ from opboost_ops.exchange.sealed import curve
 from opboost_ops.exchange.sealed.ids import rows_of
 from opboost_ops.exchange.sealed.worker import Job, Worker
 
-#: So many points take much longer than the start of a process.
+#: Number of points that take much longer than the start of a process.
 _WORTH_A_PROCESS = 8_192
 
-#: Points in a block: what is kept at once, and what a process gets at once.
+#: Points per block, the unit of caching and of work for a process.
 BLOCK = 65_536
 
 
-class Keep(Protocol):
-    """Where finished blocks are kept, whole or not at all."""
+class BlockCache(Protocol):
+    """Stores finished blocks atomically."""
 
     def get(self, name: str) -> bytes | None:
-        """A block, if it was kept."""
+        """Return a block; None if it is not stored."""
 
     def put(self, name: str, content: bytes) -> None:
-        """Keep a block."""
+        """Store a block."""
 
 
 def processors() -> int:
-    """Processors that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
 class Engine:
-    """How points are multiplied.
+    """Multiplies points.
 
     Attributes:
-        processes: At most how many at a time.
-        keep: Where finished blocks are kept; nowhere when absent.
-        progress: Called with what is being done, and how many of how many points are done.
-        block: Points in a block.
+        processes: Maximum number of processes.
+        cache: Stores finished blocks; None for no cache.
+        progress: Called with the role of a computation, the points done and all its points.
+        block: Points per block.
     """
 
     processes: int = 1
-    keep: Keep | None = None
+    cache: BlockCache | None = None
     progress: Callable[[str, int, int], None] = lambda *_: None
     block: int = BLOCK
 
     def spread(self, total: int) -> "Engine":
-        """One with blocks so small that each processor has some, where no other party works.
+        """Return an engine with blocks small enough to occupy all processes.
+
+        Used while no other party computes.
 
         Args:
-            total: How many points there are.
+            total: Number of points.
         """
         processes = max(1, min(self.processes, total // _WORTH_A_PROCESS))
         return replace(self, block=min(self.block, max(1, -(-total // processes))))
 
-    def hashed(
+    def hash_and_multiply(
         self, messages: Iterable[Sequence[bytes]], tag: bytes, scalar: bytes, role: str, total: int
     ) -> Iterator[tuple[list[bytes], np.ndarray]]:
         """Hash messages to the curve, and multiply.
@@ -77,17 +79,17 @@ class Engine:
             messages: Any bytes, in pieces of any size.
             tag: The domain separation tag.
             scalar: 32 bytes.
-            role: What it is done for, in words that anybody may read.
-            total: How many they are.
+            role: Public name of the computation, for progress and the cache.
+            total: Number of messages.
 
         Yields:
             Messages in their order, and their points, uint8, shape (k, 32).
         """
-        jobs = (Job(scalar, block, tag) for block in _joined(messages, self.block))
+        jobs = (Job(scalar, block, tag) for block in _rechunked(messages, self.block))
         for job, points in self._run(jobs, role, total):
             yield job.items, points
 
-    def multiplied(
+    def multiply(
         self, points: Iterable[np.ndarray], scalar: bytes, role: str, total: int
     ) -> Iterator[np.ndarray]:
         """Multiply points.
@@ -95,11 +97,11 @@ class Engine:
         Args:
             points: uint8, shape (n, 32) each, in pieces of any size.
             scalar: 32 bytes.
-            role: What it is done for, in words that anybody may read.
-            total: How many they are.
+            role: Public name of the computation, for progress and the cache.
+            total: Number of points.
 
         Yields:
-            uint8, shape (n, 32), for every piece.
+            The products of each piece, uint8, shape (n, 32).
 
         Raises:
             ValueError: A point is of small order.
@@ -111,7 +113,7 @@ class Engine:
                 sizes.append(len(piece))
                 for at in range(0, len(piece), self.block):
                     yield Job(scalar, _cut(piece[at : at + self.block]))
-                del piece  # It may be of a part that is read again.
+                del piece  # Releases the memory of a part that can be read again.
 
         pending, yielded = [np.empty((0, curve.POINT), dtype=np.uint8)], 0
         for _, block in self._run(jobs(), role, total):
@@ -120,27 +122,27 @@ class Engine:
                 piece = np.concatenate(pending)
                 yield piece[: sizes[yielded]]
                 pending, yielded = [piece[sizes[yielded] :]], yielded + 1
-        # Pieces without a point may be the last, or all.
+        # The last pieces, or all, may be empty.
         yield from (pending[0][:0] for _ in sizes[yielded:])
 
     def _run(self, jobs: Iterable[Job], role: str, total: int) -> Iterator[tuple[Job, np.ndarray]]:
         done = 0
         with _workers(min(self.processes, -(-total // self.block))) as ask:
-            for job, raw in ask(jobs, lambda job, work: self._kept(job, role, work)):
+            for job, raw in ask(jobs, lambda job, work: self._cached(job, role, work)):
                 done += len(raw) // curve.POINT
                 self.progress(role, done, total)
                 yield job, rows_of(raw, curve.POINT)
 
-    def _kept(self, job: Job, role: str, work: Callable[[Job], bytes]) -> bytes:
-        if self.keep is None:
+    def _cached(self, job: Job, role: str, work: Callable[[Job], bytes]) -> bytes:
+        if self.cache is None:
             return work(job)
-        # Named by all that it follows from: a block of another table or key is another block.
+        # The name is a digest of all inputs: other messages or keys give another block.
         digest = hashlib.blake2b(b"".join(job.parts()), digest_size=16).hexdigest()
         name = f"{role.replace(' ', '-')}-{digest}"
-        cached = self.keep.get(name)
+        cached = self.cache.get(name)
         if cached is None or len(cached) != curve.POINT * len(job.items):
             cached = work(job)
-            self.keep.put(name, cached)
+            self.cache.put(name, cached)
         return cached
 
 
@@ -150,7 +152,7 @@ _Ask = Callable[[Iterable[Job], Callable[[Job, _Work], bytes]], Iterator[tuple[J
 
 @contextmanager
 def _workers(count: int) -> Iterator[_Ask]:
-    """Something that does jobs in their order of results; in this process, where one is enough."""
+    """Start workers, and return a function that yields the results of jobs in their order."""
     if count <= 1:
         yield lambda jobs, each: ((job, each(job, Job.run)) for job in jobs)
         return
@@ -175,14 +177,14 @@ def _workers(count: int) -> Iterator[_Ask]:
 
 
 def _ahead(
-    threads: ThreadPoolExecutor, most: int, jobs: Iterable[Job], each: Callable[[Job], bytes]
+    threads: ThreadPoolExecutor, limit: int, jobs: Iterable[Job], each: Callable[[Job], bytes]
 ) -> Iterator[tuple[Job, bytes]]:
-    """Results in the order of the jobs, of which no more than a few are under way."""
+    """Yield results in the order of the jobs, with a limited number of jobs in progress."""
     begun: deque[tuple[Job, Future[bytes]]] = deque()
     try:
         for job in jobs:
             begun.append((job, threads.submit(each, job)))
-            if len(begun) >= most:
+            if len(begun) >= limit:
                 first, result = begun.popleft()
                 yield first, result.result()
         while begun:
@@ -193,8 +195,8 @@ def _ahead(
             result.cancel()
 
 
-def _joined(pieces: Iterable[Sequence[bytes]], size: int) -> Iterator[list[bytes]]:
-    """The same messages in pieces of one size, but for the last."""
+def _rechunked(pieces: Iterable[Sequence[bytes]], size: int) -> Iterator[list[bytes]]:
+    """Yield the same messages in pieces of one size; the last may be smaller."""
     pending: list[bytes] = []
     for piece in pieces:
         pending += piece

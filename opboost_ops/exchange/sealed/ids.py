@@ -1,7 +1,7 @@
-"""IDs as messages of the oblivious PRF: typed, and in one form only.
+"""IDs as messages of the oblivious PRF: typed, and in canonical form.
 
-Two tables that write one person in two ways would not find each other, silently; so every ID that
-could be written otherwise is refused, with the number of such rows and never an ID.
+If two tables wrote the same person in two ways, the person would silently not match. Therefore IDs
+that are not in canonical form are rejected; the error counts them and shows none.
 """
 
 import hashlib
@@ -17,8 +17,8 @@ from opboost_ops.errors import ContractError
 #: Bytes of a tag.
 TAG = 16
 
-#: A message that every party adds to its own, and that is no ID: only where it is found do keys
-#: and versions agree, whichever IDs are common.
+#: A message that every party adds to its own, and that no ID has. If it does not match, the
+#: parties' keys or versions differ, whichever IDs they have in common.
 CANARY = b"c"
 
 _Check = Callable[[str], bool]
@@ -29,15 +29,15 @@ _STRINGS: Mapping[str, _Check] = {
     "are not in Unicode's form NFC": lambda value: not unicodedata.is_normalized("NFC", value),
 }
 
-#: Every blank of ASCII, which "strip" takes away.
+#: The ASCII whitespace that `str.strip` removes.
 _BLANKS = bytes(i for i in range(128) if chr(i).isspace())
 
 
-class Reader:
-    """Makes messages of IDs, piece by piece, and counts those that could be written otherwise.
+class IdEncoder:
+    """Encodes IDs as messages, piece by piece, and counts those that are not in canonical form.
 
     Args:
-        id_type: Their declared type.
+        id_type: Declared type of the IDs.
     """
 
     def __init__(self, id_type: Literal["string", "integer"]) -> None:
@@ -45,19 +45,19 @@ class Reader:
         self._faults: Counter[str] = Counter()
 
     def messages(self, ids: Iterable[object]) -> list[bytes]:
-        """One message per row: ``s`` and the text in UTF-8, or ``i`` and the number in decimal.
+        """Return one message per row: ``s`` and UTF-8 text, or ``i`` and a decimal number.
 
         Args:
-            ids: One a row.
+            ids: One ID per row.
         """
         values = list(ids)
         expected = str if self._type == "string" else int
         if set(map(type, values)) - {expected}:
-            # By the exact type: a bool is an int, too.
+            # Compare exact types, because a bool is an int.
             others = [value for value in values if type(value) is not expected]
             missing = sum(value is None for value in others)
             self._faults["are missing"] += missing
-            self._faults[f"are no {self._type}"] += len(others) - missing
+            self._faults[f"are not of type {self._type}"] += len(others) - missing
         if self._type == "integer":
             return [b"i%d" % value for value in values if type(value) is int]
         texts = [value for value in values if type(value) is str]
@@ -68,11 +68,11 @@ class Reader:
             self._faults[what] += sum(map(check, odd))
         return [b"s" + v.encode(errors="replace") for v in texts]
 
-    def require_one_form(self) -> None:
-        """Refuse IDs that could be written otherwise.
+    def require_canonical(self) -> None:
+        """Reject IDs that are not in canonical form.
 
         Raises:
-            ContractError: All faults of all pieces at once, with counts.
+            ContractError: Lists all faults of all pieces, with counts.
         """
         faults = +self._faults
         if faults:
@@ -83,7 +83,7 @@ class Reader:
 
 
 def _plain_messages(texts: list[str]) -> list[bytes]:
-    """Messages of texts of ASCII without blanks, which most are; none where one is another."""
+    """Return the messages of ASCII texts without whitespace; an empty list if a text differs."""
     joined = "\ns".join(texts)
     if not (joined.isascii() and all(texts)):
         return []
@@ -93,19 +93,18 @@ def _plain_messages(texts: list[str]) -> list[bytes]:
 
 
 def messages(ids: Iterable[object], id_type: Literal["string", "integer"]) -> list[bytes]:
-    """The messages of all IDs of a table that fits into memory.
+    """Return the messages of all IDs of a table that fits into memory.
 
     Args:
-        ids: One a row.
-        id_type: Their declared type.
+        ids: One ID per row.
+        id_type: Declared type of the IDs.
 
     Raises:
-        ContractError: An ID is missing, of another type, there twice, or could be written
-            otherwise.
+        ContractError: An ID is missing, repeated, of another type, or not in canonical form.
     """
-    reader = Reader(id_type)
-    encoded = reader.messages(ids)
-    reader.require_one_form()
+    encoder = IdEncoder(id_type)
+    encoded = encoder.messages(ids)
+    encoder.require_canonical()
     repeated = len(encoded) - len(set(encoded))
     if repeated:
         raise repeated_ids(repeated)
@@ -113,10 +112,10 @@ def messages(ids: Iterable[object], id_type: Literal["string", "integer"]) -> li
 
 
 def repeated_ids(rows: int) -> ContractError:
-    """The error for rows that have an ID of another row.
+    """Return the error for rows that repeat the ID of another row.
 
     Args:
-        rows: How many.
+        rows: Number of such rows.
     """
     return ContractError(
         f"{rows:,} rows have an ID that another row has, too.", "Give every person one row."
@@ -124,37 +123,37 @@ def repeated_ids(rows: int) -> ContractError:
 
 
 def rows_of(raw: bytes | bytearray, width: int) -> np.ndarray:
-    """Fixed-size bytes one after the other, as uint8 of shape (n, width)."""
+    """Split bytes into rows, uint8, shape (n, width)."""
     return np.frombuffer(raw, dtype=np.uint8).reshape(-1, width)
 
 
 def pieces_of(rows: np.ndarray) -> list[bytes]:
-    """The bytes of each row of uint8 of shape (n, width), the inverse of `rows_of`."""
+    """Return the bytes of each row; the inverse of `rows_of` for uint8, shape (n, width)."""
     pieces: list[bytes] = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel().tolist()
     return pieces
 
 
-def hashed(start: hashlib.blake2b, messages: Iterable[bytes]) -> np.ndarray:
-    """Hashes of many messages that begin alike, uint8, shape (n, digest size).
+def hash_each(start: hashlib.blake2b, messages: Iterable[bytes]) -> np.ndarray:
+    """Hash many messages with a common prefix; uint8, shape (n, digest size).
 
     Args:
-        start: A hash that was given what comes before each message.
-        messages: The rest of each.
+        start: A hash of the prefix.
+        messages: The messages without the prefix.
     """
     copy, digests = start.copy, bytearray()
     for message in messages:
         digest = copy()
         digest.update(message)
-        # Joined at once: a list of them would leave the processor's caches.
+        # Append to one array: a list of digests would not stay in the processor's caches.
         digests += digest.digest()
     return rows_of(digests, start.digest_size)
 
 
-def sorting(keys: np.ndarray) -> np.ndarray:
-    """The permutation that puts keys into the order of their bytes.
+def sort_order(keys: np.ndarray) -> np.ndarray:
+    """Return the permutation that sorts keys by their bytes.
 
     Args:
-        keys: uint8, shape (n, width), width a multiple of 8; all different.
+        keys: uint8, shape (n, width), width a multiple of 8; all distinct.
 
     Returns:
         int64, shape (n,).
@@ -167,8 +166,8 @@ def sorting(keys: np.ndarray) -> np.ndarray:
     return order
 
 
-def strictly_rising(keys: np.ndarray) -> bool:
-    """True if keys are in the order of their bytes, and none comes twice.
+def strictly_increasing(keys: np.ndarray) -> bool:
+    """Return True if keys are sorted by their bytes, and none is repeated.
 
     Args:
         keys: uint8, shape (n, width), width a multiple of 8.
@@ -181,32 +180,32 @@ def strictly_rising(keys: np.ndarray) -> bool:
 
 
 def positions_in(sorted_keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where keys stand in a sorted list of keys.
+    """Return the positions of keys in a sorted list of keys.
 
     Args:
-        sorted_keys: uint8, shape (n, 16), strictly rising.
+        sorted_keys: uint8, shape (n, 16), strictly increasing.
         wanted: uint8, shape (m, 16).
 
     Returns:
-        int64, shape (m,); -1 for a key that is not there.
+        int64, shape (m,); -1 for keys that are not in the list.
     """
     if not len(sorted_keys) or not len(wanted):
         return np.full(len(wanted), -1, dtype=np.int64)
-    have = np.ascontiguousarray(sorted_keys).view(">u8").astype(np.uint64)
+    words = np.ascontiguousarray(sorted_keys).view(">u8").astype(np.uint64)
     want = np.ascontiguousarray(wanted).view(">u8").astype(np.uint64)
-    # Sorted look-ups walk through memory once; half of all keys would be a miss each otherwise.
+    # Sorted look-ups read memory in order, with fewer cache misses.
     order = np.argsort(want[:, 0])
     positions = np.full(len(want), -1, dtype=np.int64)
-    at = np.searchsorted(have[:, 0], want[order, 0])
-    open_ = np.ones(len(want), dtype=bool)
+    at = np.searchsorted(words[:, 0], want[order, 0])
+    unresolved = np.ones(len(want), dtype=bool)
     while True:
-        # Keys that share their first half stand side by side, which by chance they never do.
-        inside = at < len(have)
-        spot = np.minimum(at, len(have) - 1)
-        same = open_ & inside & (have[spot, 0] == want[order, 0])
+        # Step through keys with the same first half; random keys have different ones.
+        inside = at < len(words)
+        spot = np.minimum(at, len(words) - 1)
+        same = unresolved & inside & (words[spot, 0] == want[order, 0])
         if not same.any():
             return positions
-        hit = same & (have[spot, 1] == want[order, 1])
+        hit = same & (words[spot, 1] == want[order, 1])
         positions[order[hit]] = spot[hit]
-        open_ = same & ~hit
+        unresolved = same & ~hit
         at = at + 1

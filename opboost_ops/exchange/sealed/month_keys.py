@@ -1,10 +1,10 @@
-"""Epochs and their keys: random files, deleted when the month is over, from which exponents follow.
+"""Month keys, from which exponents are derived: random files, deleted after their month (epoch).
 
-They follow from nothing else, and no backup has them: once a file is deleted, nobody, the party
-included, can open what was sealed in that month any more.
+The keys are not derived from anything, and backups do not contain them. Once a key is deleted,
+nobody, including the party, can open rows that were sealed in that month.
 
-Points that are known for the month lie in a file of entries, in the order of a keyed hash of the
-person's message. It is as sensitive as the table's IDs, and goes with the month's key.
+A file of entries caches the month's known points, sorted by a keyed hash of the person's message.
+It is as sensitive as the table's IDs, and is deleted with the month's key.
 """
 
 import mmap
@@ -23,13 +23,13 @@ import pyarrow as pa
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.sealed.curve import POINT
 from opboost_ops.exchange.sealed.ids import TAG, positions_in
-from opboost_ops.exchange.sealed.parts import numbered, record, rising_records
+from opboost_ops.exchange.sealed.parts import number_rows, record, sorted_records
 from opboost_ops.mechanisms.cmac import keys_of_texts
 from opboost_ops.tables.spill.arrays import Scratch, release_memory, track_mapping
 from opboost_ops.tables.spill.files import private_folder, whole_file
 from opboost_ops.tables.spill.parts import scatter
 
-#: Clocks, and the beginning of a run at two parties, may be so far apart.
+#: Maximum difference between parties' clocks and start times of a run.
 TOLERANCE = timedelta(days=1)
 
 _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
@@ -37,59 +37,59 @@ _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 #: Bytes of a key.
 KEY = 32
 
-#: So long after its month a key is still there, for runs that began before midnight.
+#: Time for which a key remains after its month, for runs that began before midnight.
 GRACE = timedelta(days=2)
 
 _ENTRY = np.dtype([("key", "u1", (TAG,)), ("point", "u1", (POINT,))])
 
 
 def is_epoch(value: object) -> bool:
-    """True if a value of a plan is the name of an epoch."""
+    """Return True if a value of a plan is the name of an epoch."""
     return isinstance(value, str) and _MONTH.fullmatch(value) is not None
 
 
 def epoch_at(moment: datetime) -> str:
-    """The epoch of a moment: its month in UTC, as in ``2026-11``.
+    """Return the epoch of a time: its month in UTC, such as ``2026-11``.
 
     Args:
-        moment: With its time zone.
+        moment: Time with time zone.
     """
     return f"{moment.astimezone(UTC):%Y-%m}"
 
 
-def begun_by(moment: datetime) -> frozenset[str]:
-    """The epochs in which a run may begin at a moment: one, or two about the end of a month.
+def possible_epochs(moment: datetime) -> frozenset[str]:
+    """Return the epochs of runs that begin at a time: one, or two near the end of a month.
 
     Args:
-        moment: With its time zone.
+        moment: Time with time zone.
     """
     return frozenset(epoch_at(moment + shift) for shift in (-TOLERANCE, TOLERANCE))
 
 
 def may_begin(epoch: str, moment: datetime) -> bool:
-    """True if a run of an epoch may begin at a moment.
+    """Return True if a run of an epoch may begin at a time.
 
     Args:
-        epoch: Its name.
-        moment: With its time zone.
+        epoch: Name of the epoch.
+        moment: Time with time zone.
     """
-    return epoch in begun_by(moment)
+    return epoch in possible_epochs(moment)
 
 
 def now() -> datetime:
-    """This machine's clock."""
+    """Return the time by this machine's clock."""
     return datetime.now(UTC)
 
 
 def month_key(folder: Path, month: str) -> bytes:
-    """The key of a month, made at its first use.
+    """Return the key of a month, created at its first use.
 
     Args:
-        folder: Where keys of months lie.
-        month: As in ``2026-11``.
+        folder: Folder of the month keys.
+        month: Month, such as ``2026-11``.
 
     Raises:
-        ConfigError: The file is no key, or readable by others.
+        ConfigError: The file is not a key, or is readable by others.
     """
     path = folder / f"{month}.key"
     if not path.exists():
@@ -101,7 +101,7 @@ def month_key(folder: Path, month: str) -> bytes:
                 file.write(secrets.token_bytes(KEY))
                 file.flush()
                 os.fsync(file.fileno())
-            # Of two tasks that make one at a time, the first decides.
+            # If two tasks create a key at once, the first one counts.
             os.link(fresh, path)
         except FileExistsError:
             pass
@@ -116,22 +116,22 @@ def month_key(folder: Path, month: str) -> bytes:
     if len(key) != KEY:
         raise ConfigError(
             f"{path.name} in {folder.name} is not a key of {KEY} bytes.",
-            "Delete it: a new one is made, and the next run queries everybody again.",
+            "Delete it: a new key is created, and the next run queries all people again.",
         )
     return key
 
 
 def delete_expired(folder: Path, moment: datetime) -> list[str]:
-    """Delete everything of months that were over two days before a moment.
+    """Delete the files and folders of months that ended at least two days before a time.
 
     Args:
-        folder: Where files or folders lie whose names begin with their month.
-        moment: With its time zone.
+        folder: Folder of files or folders whose names begin with their month.
+        moment: Time with time zone.
 
     Returns:
-        Names of what was deleted.
+        Names of the deleted files and folders.
     """
-    gone = []
+    deleted = []
     last = f"{moment - GRACE:%Y-%m}"
     for path in sorted(folder.glob("*")):
         month = path.name[:7]
@@ -142,17 +142,17 @@ def delete_expired(folder: Path, moment: datetime) -> list[str]:
                 path.rmdir()
             else:
                 path.unlink(missing_ok=True)
-            gone.append(path.name)
-    return gone
+            deleted.append(path.name)
+    return deleted
 
 
 class PointCache:
-    """Known points of one feature holder's exponent.
+    """A cache of people's points under one feature holder's exponent.
 
     Args:
-        file: Where they are kept.
-        key: Under which messages are hashed, 32 bytes.
-        scratch: Where people wait, if they are more than it holds.
+        file: The file of entries.
+        key: Key of the messages' hashes, 32 bytes.
+        scratch: Spills people to disk if they exceed its memory limit.
     """
 
     def __init__(self, file: Path, key: bytes, scratch: Scratch) -> None:
@@ -163,24 +163,25 @@ class PointCache:
     def find(
         self, messages: Iterable[Sequence[bytes]], count: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Whose points are known.
+        """Return which points are cached, and these points.
 
         Args:
-            messages: In pieces.
-            count: How many they are.
+            messages: People's messages, in pieces.
+            count: Number of messages.
 
         Returns:
-            Bool, shape (count,); and their points, uint8, shape (count, 32), zeros for others.
+            True for cached points, bool, shape (count,); and the points, uint8, shape
+            (count, 32), zeros for others.
         """
         entries = self._entries()
         kinds = {"known": bool, "point": ("u1", (POINT,))}
         if not len(entries):
             return self._scratch.zeros(count, bool), self._scratch.zeros(count, kinds["point"])
 
-        wanted = numbered(({"key": self._keys(some)} for some in messages), record(count))
+        wanted = number_rows(({"key": self._keys(some)} for some in messages), record(count))
 
         def hits_by_row() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
-            for piece in rising_records(self._scratch, wanted, count):
+            for piece in sorted_records(self._scratch, wanted, count):
                 keys = np.ascontiguousarray(piece["key"])
                 ends = [keys[at].tobytes() for at in (0, -1)]
                 begin = bisect_left(entries, ends[0], key=_key_of)
@@ -196,11 +197,11 @@ class PointCache:
         return columns["known"], columns["point"]
 
     def add(self, people: Iterable[tuple[Sequence[bytes], np.ndarray]], count: int) -> None:
-        """Keep points of people who are not known yet.
+        """Add points to the cache.
 
         Args:
             people: Messages, and their points, uint8, shape (k, 32), in pieces.
-            count: How many they are.
+            count: Number of messages.
         """
         if not count:
             return
@@ -217,8 +218,8 @@ class PointCache:
 
         last = b""
         with whole_file(self._file, durable=False) as file:
-            for some in rising_records(self._scratch, records(), len(entries) + count):
-                # Another run may have kept some of them meanwhile.
+            for some in sorted_records(self._scratch, records(), len(entries) + count):
+                # Another run may have added some of them since.
                 keys = some["key"]
                 new = np.ones(len(some), dtype=bool)
                 new[1:] = (keys[1:] != keys[:-1]).any(axis=1)
@@ -231,25 +232,26 @@ class PointCache:
         """Remove people's points.
 
         Args:
-            messages: Theirs.
+            messages: The people's messages.
 
         Returns:
-            How many points were removed.
+            Number of removed points.
         """
         entries = self._entries()
-        gone = np.ascontiguousarray(self._keys(messages)).view(f"V{TAG}").ravel()
+        to_remove = np.ascontiguousarray(self._keys(messages)).view(f"V{TAG}").ravel()
         removed = 0
         with whole_file(self._file, durable=True) as file:
             for begin in range(0, len(entries), 1 << 17):
                 some = np.array(entries[begin : begin + (1 << 17)])
-                stays = ~np.isin(np.ascontiguousarray(some["key"]).view(f"V{TAG}").ravel(), gone)
+                keys = np.ascontiguousarray(some["key"]).view(f"V{TAG}").ravel()
+                stays = ~np.isin(keys, to_remove)
                 removed += len(some) - int(stays.sum())
                 file.write(some[stays].tobytes())
                 release_memory()
         return removed
 
     def drop(self) -> None:
-        """Forget everybody: the exponent is another one now."""
+        """Remove all points, because the exponent has changed."""
         self._file.unlink(missing_ok=True)
 
     def _entries(self) -> np.ndarray:

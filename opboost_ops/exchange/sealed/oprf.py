@@ -1,8 +1,8 @@
 """The oblivious PRF between the label holder and a feature holder: x -> tag(b H(x)).
 
-The label holder blinds H(x) with its exponent a; the feature holder raises what it gets to its
-own exponent b; a' takes a away again. So the label holder learns b H(x) for the points that it
-asked about and for no other, and the feature holder learns how many these were.
+The label holder blinds H(x) with its exponent a, the feature holder multiplies by its exponent b,
+and the inverse of a removes the blinding. The label holder learns b H(x) for the queried points
+only, and the feature holder learns only their number.
 
     1. query = blind(a, messages), sorted: the sort is the shuffle
     2. answer = evaluate(b, query)
@@ -17,7 +17,7 @@ import numpy as np
 from opboost_ops.exchange.sealed import curve
 from opboost_ops.exchange.sealed.engine import Engine
 from opboost_ops.exchange.sealed.ids import CANARY, repeated_ids
-from opboost_ops.exchange.sealed.parts import numbered, part_count, record, rising_parts
+from opboost_ops.exchange.sealed.parts import number_rows, part_count, record, sorted_parts
 from opboost_ops.mechanisms.noise import keyed_by
 from opboost_ops.tables.spill.arrays import Scratch
 
@@ -26,29 +26,29 @@ Messages = Iterable[Sequence[bytes]]
 
 
 def domain_tag(federation: str) -> bytes:
-    """The domain separation tag of a federation's points.
+    """Return the domain separation tag of a federation's points.
 
     Args:
-        federation: Its name.
+        federation: Name of the federation.
     """
     return f"OPBOOST-PSI-V01:{federation}:{curve.SUITE}".encode()
 
 
 @dataclass(frozen=True)
-class Blind:
+class BlindingKey:
     """The label holder's exponent of one session.
 
     Attributes:
-        scalar: It, 32 bytes.
-        inverse: What undoes it.
+        scalar: The exponent, 32 bytes.
+        inverse: Its inverse scalar, 32 bytes.
     """
 
     scalar: bytes = field(repr=False)
     inverse: bytes = field(repr=False)
 
     @classmethod
-    def of(cls, seed: bytes) -> "Blind":
-        """The exponent that follows from a session's seed."""
+    def of(cls, seed: bytes) -> "BlindingKey":
+        """Derive the exponent from a session's seed."""
         for counter in range(256):
             scalar = keyed_by(seed, f"psi:blind:{counter}")
             inverse = curve.inverse_scalar(scalar)
@@ -58,35 +58,35 @@ class Blind:
 
 
 def evaluation_key(seed: bytes) -> bytes:
-    """A feature holder's exponent of one session, 32 bytes, from its seed."""
+    """Derive a feature holder's exponent of one session from its seed, 32 bytes."""
     return keyed_by(seed, "psi:evaluate")
 
 
-def ask(
+def blind(
     engine: Engine, seed: bytes, federation: str, messages: Messages, total: int, scratch: Scratch
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Blind messages and the canary, in the order of the points' bytes: the sort is the shuffle.
+    """Blind messages and the canary, and sort the points by their bytes, which shuffles them.
 
     Args:
-        engine: Multiplies.
-        seed: The label holder's of the session.
+        engine: Multiplies points.
+        seed: The label holder's seed of the session.
         federation: Name of the federation.
-        messages: One a row, in pieces.
-        total: How many they are.
-        scratch: Where points wait, if they are more than it holds.
+        messages: One message per row, in pieces.
+        total: Number of messages.
+        scratch: Spills points to disk if they exceed its memory limit.
 
     Yields:
-        The number of a part of the query, which never falls; some of its points, uint8, shape
-        (k, 32); and the row of each, integers, of which the canary's is ``total``.
+        The number of a part of the query, in increasing order; some of its points, uint8, shape
+        (k, 32); and the row of each, integers; the canary's row is ``total``.
 
     Raises:
-        ContractError: A row has an ID that another row has.
+        ContractError: Two rows have the same ID.
     """
-    scalar, tag, count = Blind.of(seed).scalar, domain_tag(federation), total + 1
-    hashed = engine.hashed(_canary_last(messages), tag, scalar, "query", count)
-    records = numbered(({"key": points} for _, points in hashed), record(count, curve.POINT))
+    scalar, tag, count = BlindingKey.of(seed).scalar, domain_tag(federation), total + 1
+    blinded = engine.hash_and_multiply(_canary_last(messages), tag, scalar, "query", count)
+    records = number_rows(({"key": points} for _, points in blinded), record(count, curve.POINT))
     repeated = 0
-    for part, batch in rising_parts(scratch, records, count, part_count(count)):
+    for part, batch in sorted_parts(scratch, records, count, part_count(count)):
         points = np.ascontiguousarray(batch["key"])
         repeated += _repeated(points)
         yield part, points, batch["row"]
@@ -100,10 +100,10 @@ def evaluate(
     """Answer a query, in its order.
 
     Args:
-        engine: Multiplies.
-        seed: The feature holder's of the session.
-        query: Its parts, uint8, shape (n, 32).
-        total: How many points they have.
+        engine: Multiplies points.
+        seed: The feature holder's seed of the session.
+        query: Parts of the query, uint8, shape (n, 32).
+        total: Number of points of the query.
 
     Yields:
         The parts of the answer, uint8, shape (n, 32).
@@ -111,20 +111,20 @@ def evaluate(
     Raises:
         ValueError: A point is of small order.
     """
-    return engine.multiplied(query, evaluation_key(seed), "answer", total)
+    return engine.multiply(query, evaluation_key(seed), "answer", total)
 
 
 def unblind(
     engine: Engine, seed: bytes, answer: Iterable[np.ndarray], total: int, holder: str
 ) -> Iterator[np.ndarray]:
-    """The points b H(x) of what the label holder asked about, in the query's order.
+    """Remove the blinding: return the points b H(x), in the query's order.
 
     Args:
-        engine: Multiplies.
-        seed: The label holder's of the session.
-        answer: Its parts, uint8, shape (n, 32).
-        total: How many points they have.
-        holder: Whose answer it is.
+        engine: Multiplies points.
+        seed: The label holder's seed of the session.
+        answer: Parts of the answer, uint8, shape (n, 32).
+        total: Number of points of the answer.
+        holder: The feature holder that answered.
 
     Yields:
         Parts, uint8, shape (n, 32).
@@ -132,17 +132,17 @@ def unblind(
     Raises:
         ValueError: A point is of small order.
     """
-    return engine.multiplied(answer, Blind.of(seed).inverse, f"unblind {holder}", total)
+    return engine.multiply(answer, BlindingKey.of(seed).inverse, f"unblind {holder}", total)
 
 
 def require_once(keys: np.ndarray) -> None:
-    """Refuse two rows of one person.
+    """Reject two rows of one person.
 
     Args:
-        keys: Points or tags in the order of their bytes, uint8, shape (n, width).
+        keys: Points or tags sorted by their bytes, uint8, shape (n, width).
 
     Raises:
-        ContractError: Some agree, so their IDs do.
+        ContractError: Two are equal, hence their IDs.
     """
     repeated = _repeated(keys)
     if repeated:

@@ -1,7 +1,7 @@
-"""Parts of a long list of points or tags, cut by their first bits: no more than one in memory.
+"""Parts of a long list of points or tags, split by their first bits, with one part in memory.
 
-Points and tags look random to anyone who lacks their owner's exponent, so how many fall into each
-part tells nothing. How many parts there are follows from the number of rows, which is public.
+Points and tags look random without their owner's exponent, so the sizes of the parts reveal
+nothing. The number of parts is a function of the number of rows, which is public.
 
     >>> [part_count(rows) for rows in (1, 1 << 20, (1 << 20) + 1, 10**8)]
     [1, 1, 2, 128]
@@ -14,36 +14,36 @@ from operator import itemgetter
 
 import numpy as np
 
-from opboost_ops.exchange.sealed.ids import TAG, sorting
+from opboost_ops.exchange.sealed.ids import TAG, sort_order
 from opboost_ops.tables.spill.arrays import Scratch, release_memory
 from opboost_ops.tables.spill.parts import partition_by_hash
 
-#: At most so many entries, on average, are in a part.
+#: Maximum average number of entries per part.
 PART = 1 << 20
 
-#: Of the first 16 bits of an entry, at most so many say which part it is in.
+#: Maximum number of an entry's first 16 bits that determine its part.
 _MOST_BITS = 12
 
 
 def record(rows: int, key: int = TAG, **more: int) -> np.dtype:
-    """The record type to sort by: a key, the row that it is of, and what goes with it.
+    """Return a type of records for sorting: a key, further fields, and the number of the row.
 
     Args:
-        rows: How many there are.
-        key: Bytes of a key.
-        more: Bytes of each field that goes with it.
+        rows: Number of rows.
+        key: Bytes of the key.
+        more: Bytes of each further field.
     """
     widths = {"key": key, **more}
     fields = [(name, "u1", (width,)) for name, width in widths.items()]
     return np.dtype([*fields, ("row", np.min_scalar_type(max(rows - 1, 0)))])
 
 
-def numbered(pieces: Iterable[Mapping[str, np.ndarray]], kind: np.dtype) -> Iterator[np.ndarray]:
-    """Records of fields that come in pieces, each with the number of its row.
+def number_rows(pieces: Iterable[Mapping[str, np.ndarray]], kind: np.dtype) -> Iterator[np.ndarray]:
+    """Yield records with the numbers of their rows.
 
     Args:
-        pieces: By field, uint8, shape (k, width).
-        kind: Made by `record`.
+        pieces: Pieces of the table: the columns by field, uint8, shape (k, width).
+        kind: Type of the records, from `record`.
     """
     end = 0
     for fields in pieces:
@@ -57,57 +57,57 @@ def numbered(pieces: Iterable[Mapping[str, np.ndarray]], kind: np.dtype) -> Iter
 
 
 def part_count(entries: int) -> int:
-    """How many parts so many entries have, a power of two.
+    """Return the number of parts of a list, a power of two.
 
     Args:
-        entries: Their number.
+        entries: Number of entries of the list.
     """
     return 1 << min((max(entries - 1, 0) // PART).bit_length(), _MOST_BITS)
 
 
 def part_of(keys: np.ndarray, parts: int) -> np.ndarray:
-    """The part of each key, int64, shape (n,).
+    """Return the part of each key, int64, shape (n,).
 
     Args:
         keys: uint8, shape (n, width).
-        parts: How many there are, a power of two.
+        parts: Number of parts, a power of two.
     """
     first = keys[:, 0].astype(np.int64) << 8 | keys[:, 1]
     return np.asarray(first >> (16 - (parts.bit_length() - 1)))
 
 
-def rising_records(
+def sorted_records(
     scratch: Scratch, records: Iterable[np.ndarray], count: int
 ) -> Iterator[np.ndarray]:
-    """Records in the order of their keys' bytes, some at a time.
+    """Yield records sorted by their keys' bytes, in pieces.
 
     Args:
-        scratch: Where they wait, if they are more than it holds.
-        records: Made by `record`, in pieces.
-        count: How many they are.
+        scratch: Spills records to disk if they exceed its memory limit.
+        records: Records of a type from `record`, in pieces.
+        count: Number of records.
     """
     for batch in partition_by_hash(scratch, records, count, lambda r: part_of(r["key"], 1 << 16)):
-        # What came in another order is let go of first.
-        batch = batch[sorting(batch["key"])]
+        # Rebinding the name releases the unsorted records.
+        batch = batch[sort_order(batch["key"])]
         if len(batch):
             yield batch
 
 
-def rising_parts(
+def sorted_parts(
     scratch: Scratch, records: Iterable[np.ndarray], count: int, parts: int
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """The same, and which part of a list they are in; a part may come in several pieces, or not.
+    """Yield sorted records with the numbers of their parts; a part may have any number of pieces.
 
     Args:
-        scratch: Where they wait, if they are more than it holds.
-        records: Made by `record`, in pieces.
-        count: How many they are.
-        parts: How many parts the list has, a power of two.
+        scratch: Spills records to disk if they exceed its memory limit.
+        records: Records of a type from `record`, in pieces.
+        count: Number of records.
+        parts: Number of parts of the list, a power of two.
 
     Yields:
-        The number of a part, which never falls, and some of its records.
+        The number of a part, in increasing order, and some of its records.
     """
-    for batch in rising_records(scratch, records, count):
+    for batch in sorted_records(scratch, records, count):
         cuts = np.searchsorted(part_of(batch["key"], parts), np.arange(parts + 1)).tolist()
         for part, (begin, end) in enumerate(pairwise(cuts)):
             if begin < end:
@@ -117,19 +117,19 @@ def rising_parts(
 def by_part(
     scratch: Scratch, records: Iterable[np.ndarray], count: int, parts: int
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """As `rising_parts`, for look-ups: records of one part come in any order."""
-    return ((0, r) for r in records) if parts == 1 else rising_parts(scratch, records, count, parts)
+    """Yield the same as `sorted_parts` for look-ups: a single part is not sorted."""
+    return ((0, r) for r in records) if parts == 1 else sorted_parts(scratch, records, count, parts)
 
 
 def whole_parts(
     pieces: Iterable[tuple[int, np.ndarray]], parts: int, kind: np.dtype
 ) -> Iterator[np.ndarray]:
-    """The records of every part, each in one piece, which may be empty.
+    """Yield the records of every part in one piece, which may be empty.
 
     Args:
-        pieces: As `rising_parts` gives them.
-        parts: How many parts there are.
-        kind: Of the records.
+        pieces: Output of `sorted_parts`.
+        parts: Number of parts.
+        kind: Type of the records.
     """
     end = 0
     for part, several in groupby(pieces, itemgetter(0)):
@@ -140,19 +140,19 @@ def whole_parts(
 
 
 def _joined(pieces: list[np.ndarray]) -> np.ndarray:
-    """Some pieces in one, of which nothing else is kept."""
+    """Join pieces, and release them."""
     joined = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
     pieces.clear()
     return joined
 
 
-class Sent:
-    """Parts in a file without a name, which is gone with them; one is in memory while it is sent.
+class PartFile:
+    """A sequence of parts in an unnamed temporary file, so that one part is in memory at a time.
 
     Args:
-        scratch: Where.
-        width: Bytes of an entry.
-        parts: How many there are; one to which nothing is added is empty.
+        scratch: Folder of the file.
+        width: Bytes per entry.
+        parts: Number of parts; parts without entries are empty.
     """
 
     def __init__(self, scratch: Scratch, width: int, parts: int) -> None:
@@ -161,10 +161,10 @@ class Sent:
         self._counts = [0] * parts
 
     def add(self, part: int, entries: np.ndarray) -> None:
-        """Put entries behind those of a part; an earlier one has all of its own.
+        """Append entries to a part; earlier parts must be complete.
 
         Args:
-            part: Its number.
+            part: Number of the part.
             entries: uint8, shape (k, width).
         """
         self._counts[part] += len(entries)
@@ -174,15 +174,15 @@ class Sent:
 
     @property
     def counts(self) -> list[int]:
-        """How many entries each part has."""
+        """Number of entries of each part."""
         return list(self._counts)
 
     def __len__(self) -> int:
-        """How many parts there are."""
+        """Return the number of parts."""
         return len(self._counts)
 
     def __getitem__(self, number: int) -> np.ndarray:
-        """A part, uint8, shape (k, width)."""
+        """Return a part, uint8, shape (k, width)."""
         part = np.empty((self._counts[number], self._width), dtype=np.uint8)
         raw, at = part.reshape(-1).data, self._width * sum(self._counts[:number])
         while raw:

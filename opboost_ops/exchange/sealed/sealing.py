@@ -1,11 +1,11 @@
-"""Sealed rows: who knows a person's point opens that person's row, and nobody else does.
+"""Sealed rows: a person's row can be opened only by a party that knows the person's point.
 
-A feature holder publishes one entry for each person of its table, a tag beside a row under a pad.
-Both come from the person's point F(id), which only the holder's key of the month, or an answer to
-a query, gives; with several holders also from a zero sharing that only all holders' shares
-together give. A fresh public nonce in every artifact keeps those of two runs apart.
+A feature holder publishes one entry per person of its table: a tag, and the row under a one-time
+pad. Both are derived from the person's point F(id), which takes the holder's month key or an answer
+to a query. With several holders they also depend on a zero sharing Z, which takes the shares of all
+holders. A fresh public nonce per artifact makes the entries of two runs unlinkable.
 
-    slot | mask   H(nonce, slot;  counter | F | id)        where the holder's shares are stored
+    slot | mask   H(nonce, slot;  counter | F | id)        slot and mask of the holder's shares
     tag  | pad    H(nonce, kind;  counter | F | Z | id)    10 bytes, and as many as a row has
 """
 
@@ -20,27 +20,33 @@ import pyarrow as pa
 from opboost_ops.config.columns import Column
 from opboost_ops.exchange.files import narrow_integers
 from opboost_ops.exchange.sealed.curve import POINT
-from opboost_ops.exchange.sealed.ids import TAG, hashed, pieces_of, positions_in, strictly_rising
+from opboost_ops.exchange.sealed.ids import (
+    TAG,
+    hash_each,
+    pieces_of,
+    positions_in,
+    strictly_increasing,
+)
 from opboost_ops.exchange.sealed.parts import (
     by_part,
-    numbered,
+    number_rows,
     part_count,
     record,
-    rising_parts,
+    sorted_parts,
     whole_parts,
 )
 from opboost_ops.mechanisms.noise import keyed_by
 from opboost_ops.tables.spill.arrays import Scratch, release_memory
 from opboost_ops.tables.spill.parts import scatter
 
-#: Bytes of the tag in front of a sealed row, and of a nonce.
+#: Bytes of a sealed row's tag, and of a nonce.
 ROW_TAG, NONCE = 10, 32
 
-#: Attempts with another nonce where two tags of one table agree.
+#: Maximum attempts with another nonce if two tags of a table are equal.
 MOST_ATTEMPTS = 16
 
-#: Some people: messages; their points, uint8, (k, 32); and with several holders their zero
-#: sharing, uint8, (k, 16).
+#: A batch of people: their messages; their points, uint8, shape (k, 32); and with several holders
+#: their zero sharing, uint8, shape (k, 16), otherwise None.
 Keyed = tuple[Sequence[bytes], np.ndarray, np.ndarray | None]
 
 _BLOCK = 64
@@ -49,25 +55,25 @@ _MODULUS = 1 << 8 * _BLOCK
 
 @dataclass(frozen=True)
 class RowFormat:
-    """The columns of a row.
+    """The bit layout of a row.
 
     Attributes:
-        sizes: How many different values each column may have, as declared. A value's code is its
-            number from 1; 0 stands for none.
+        sizes: Number of values that each column may have, as declared. Codes of values start at 1;
+            0 stands for no value.
     """
 
     sizes: tuple[int, ...]
 
     @property
     def width(self) -> int:
-        """Bytes of a row; one that is empty is a byte of zeros."""
+        """Bytes of a row, at least 1."""
         return max(-(-sum(size.bit_length() for size in self.sizes) // 8), 1)
 
     def pack(self, columns: Sequence[np.ndarray]) -> np.ndarray:
-        """Rows of codes, uint8, shape (n, width).
+        """Pack rows of codes, uint8, shape (n, width).
 
         Args:
-            columns: Codes of each column, integers from 0 to its size, shape (n,).
+            columns: Codes of each column, integers from 0 to the column's size, shape (n,).
         """
         rows = len(columns[0]) if columns else 0
         packed = np.zeros((rows, self.width), dtype=np.uint8)
@@ -78,7 +84,7 @@ class RowFormat:
         return packed
 
     def unpack(self, packed: np.ndarray) -> list[np.ndarray]:
-        """The codes of each column, in the smallest type, shape (n,).
+        """Return the codes of each column, in the smallest unsigned type, shape (n,).
 
         Args:
             packed: uint8, shape (n, width).
@@ -94,7 +100,7 @@ class RowFormat:
         return columns
 
     def _places(self) -> list[tuple[int, int, int]]:
-        """First and last byte of each column, and by how many bits it is shifted in the last."""
+        """Return each column's first and last byte, and its shift in bits within the last."""
         places, end = [], 0
         for size in self.sizes:
             begin, end = end, end + size.bit_length()
@@ -104,12 +110,12 @@ class RowFormat:
 
 
 class Rows:
-    """The rows of one kind of a feature holder.
+    """Packs and unpacks a feature holder's rows of one kind.
 
     Args:
-        kind: Ranks, values, or cells between thresholds.
-        columns: Those in a row.
-        thresholds: Of cells, the thresholds between them, by column.
+        kind: ``ranks``, ``values``, or ``cells``, the intervals between thresholds.
+        columns: Columns of a row.
+        thresholds: For cells, the thresholds of each column.
     """
 
     def __init__(
@@ -120,7 +126,7 @@ class Rows:
     ) -> None:
         self.kind = kind
         self._columns = columns
-        #: What has the code 1.
+        #: The value with code 1, by column.
         self._first: list[int] = []
         sizes = []
         for column in columns:
@@ -135,11 +141,11 @@ class Rows:
         self.format = RowFormat(tuple(sizes))
 
     def pack(self, table: pa.Table, rows: slice) -> np.ndarray:
-        """Some rows, packed, uint8, shape (k, width).
+        """Pack some rows of a table, uint8, shape (k, width).
 
         Args:
             table: Ranks, values or cells of all rows, by column.
-            rows: Which.
+            rows: The rows to pack.
         """
         some = table.slice(rows.start, rows.stop - rows.start)
         codes = [
@@ -153,9 +159,9 @@ class Rows:
         )
 
     def unpack(self, packed: np.ndarray) -> dict[str, np.ndarray]:
-        """Ranks, values or cells by column, shape (k,) each.
+        """Return ranks, values or cells by column, shape (k,) each.
 
-        What is outside of what is declared is clipped, so that no run depends on a single row.
+        Undeclared codes are clipped instead of rejected, so that no single row can stop a run.
 
         Args:
             packed: uint8, shape (k, width).
@@ -170,28 +176,28 @@ class Rows:
 
 
 class SameTagError(Exception):
-    """Two people of a table have one tag under this nonce; another nonce is to be taken."""
+    """Two people of a table have the same tag under this nonce; retry with another nonce."""
 
 
 def nonce(secret: bytes, kind: str, place: str, content: bytes, attempt: int = 0) -> bytes:
-    """The public nonce of an artifact: the same for the same content in the same run alone.
+    """Return the public nonce of an artifact, the same only for the same content in the same run.
 
     Args:
-        secret: The holder's, so that nobody else chooses a nonce.
-        kind: Of the artifact.
-        place: Federation, run, plan.
-        content: What tells the content from any other, and the holder's exponent.
-        attempt: Raised where two tags agree.
+        secret: The holder's secret, so that nobody else can choose a nonce.
+        kind: Kind of the artifact.
+        place: Federation, run and plan.
+        content: Bytes that identify the content and the holder's exponent.
+        attempt: Number of the attempt, from 0; see `SameTagError`.
     """
     body = hashlib.blake2b(content, digest_size=32).hexdigest()
     return keyed_by(secret, f"seal:{kind}:{place}:{body}:{attempt}")
 
 
 class ContentHash:
-    """A keyed hash of a multiset, whatever its order (MSet-Add-Hash, Clarke et al. 2003).
+    """A keyed hash of a multiset, independent of order (MSet-Add-Hash, Clarke et al. 2003).
 
     Args:
-        key: The party's.
+        key: Key of the party.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -199,34 +205,34 @@ class ContentHash:
         self._total = 0
 
     def add(self, messages: Sequence[bytes], rows: np.ndarray | None = None) -> None:
-        """Add people, and what is in their rows.
+        """Add people and their rows.
 
         Args:
-            messages: Theirs.
-            rows: uint8, shape (k, width).
+            messages: The people's messages.
+            rows: Packed rows, uint8, shape (k, width).
         """
-        # A row has a fixed width, so the two parts cannot be mistaken for one another.
+        # All rows have one width, so row and message cannot be confused.
         parts = messages if rows is None else map(add, pieces_of(rows), messages)
-        digits = hashed(self._start, parts).view("<u4").sum(axis=0, dtype=np.uint64)
+        digits = hash_each(self._start, parts).view("<u4").sum(axis=0, dtype=np.uint64)
         total = sum(digit << 32 * place for place, digit in enumerate(digits.tolist()))
         self._total = (self._total + total) % _MODULUS
 
     def digest(self) -> bytes:
-        """64 bytes."""
+        """Return the hash, 64 bytes."""
         return self._total.to_bytes(_BLOCK, "little")
 
 
-def derived(key: bytes, use: str, people: Keyed, width: int) -> np.ndarray:
-    """Bytes that follow from a nonce and what is known of a person, uint8, shape (k, width).
+def keystream(key: bytes, use: str, people: Keyed, width: int) -> np.ndarray:
+    """Derive bytes from a nonce and people's points, uint8, shape (k, width).
 
     Args:
         key: The nonce.
-        use: What for; other uses give unrelated bytes.
-        people: Some.
-        width: How many bytes per person.
+        use: Purpose of the bytes; different uses give unrelated bytes.
+        people: A batch of people.
+        width: Bytes per person.
     """
     messages, points, zeros = people
-    # Another person string where there is no sharing, so that no input of one is one of the other.
+    # Separate the domains with and without zero sharing.
     person = f"opboost-{use}{'' if zeros is None else '-z'}".encode()
     fixed = np.zeros((len(messages), POINT + TAG), dtype=np.uint8)
     fixed[:, :POINT] = points
@@ -236,22 +242,22 @@ def derived(key: bytes, use: str, people: Keyed, width: int) -> np.ndarray:
     blocks = []
     for counter in range(-(-width // _BLOCK)):
         start = hashlib.blake2b(bytes([counter]), digest_size=_BLOCK, key=key, person=person)
-        blocks.append(hashed(start, map(add, pieces, messages)))
+        blocks.append(hash_each(start, map(add, pieces, messages)))
     return np.concatenate(blocks, axis=1)[:, :width]
 
 
 def row_tags(entries: np.ndarray) -> np.ndarray:
-    """The tags in front of rows, zeros behind them, uint8, shape (k, 16).
+    """Return the tags of entries, padded with zeros, uint8, shape (k, 16).
 
     Args:
-        entries: uint8, shape (k, 10 and more).
+        entries: uint8, shape (k, at least 10).
     """
     tags = np.zeros((len(entries), TAG), dtype=np.uint8)
     tags[:, :ROW_TAG] = entries[:, :ROW_TAG]
     return tags
 
 
-def sealed(
+def seal_rows(
     scratch: Scratch,
     people: Iterable[tuple[Keyed, np.ndarray]],
     count: int,
@@ -259,41 +265,41 @@ def sealed(
     kind: str,
     width: int,
 ) -> Iterator[np.ndarray]:
-    """A table of sealed rows in the order of their tags, part by part.
+    """Seal rows, and yield the entries sorted by tag, part by part.
 
     Args:
-        scratch: Where they wait, if they are more than it holds.
-        people: Some, and their rows, uint8, shape (k, width).
-        count: How many they are.
+        scratch: Spills entries to disk if they exceed its memory limit.
+        people: Batches of people with their packed rows, uint8, shape (k, width).
+        count: Number of people.
         key: The artifact's nonce.
-        kind: What the rows are of.
+        kind: Kind of the rows.
         width: Bytes of a row.
 
     Yields:
         Entries, uint8, shape (k, 10 + width).
 
     Raises:
-        SameTagError: Two people have one tag.
+        SameTagError: Two people have the same tag.
     """
     entry = np.dtype([("key", "u1", (TAG,)), ("body", "u1", (width,))])
 
     def records() -> Iterator[np.ndarray]:
         for some, rows in people:
-            bytes_of = derived(key, kind, some, ROW_TAG + width)
+            stream = keystream(key, kind, some, ROW_TAG + width)
             batch = np.empty(len(rows), dtype=entry)
-            batch["key"] = row_tags(bytes_of)
-            batch["body"] = rows ^ bytes_of[:, ROW_TAG:]
+            batch["key"] = row_tags(stream)
+            batch["body"] = rows ^ stream[:, ROW_TAG:]
             yield batch
             release_memory()
 
     parts = part_count(count)
-    for batch in whole_parts(rising_parts(scratch, records(), count, parts), parts, entry):
-        if not strictly_rising(batch["key"]):
+    for batch in whole_parts(sorted_parts(scratch, records(), count, parts), parts, entry):
+        if not strictly_increasing(batch["key"]):
             raise SameTagError
         yield np.concatenate([batch["key"][:, :ROW_TAG], batch["body"]], axis=1)
 
 
-def opened(
+def open_rows(
     scratch: Scratch,
     people: Iterable[Keyed],
     count: int,
@@ -303,25 +309,25 @@ def opened(
     parts: int,
     part: Callable[[int], np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of people whose points are known.
+    """Open the rows of people whose points are known.
 
     Args:
-        scratch: Where they wait, if they are more than it holds.
-        people: All that were asked about, some at a time.
-        count: How many they are.
+        scratch: Spills rows to disk if they exceed its memory limit.
+        people: Batches of all queried people.
+        count: Number of people.
         key: The artifact's nonce.
-        kind: What the rows are of.
+        kind: Kind of the rows.
         width: Bytes of a row.
-        parts: How many parts the table has.
-        part: Gives one, uint8, shape (k, 10 + width).
+        parts: Number of parts of the table.
+        part: Returns a part of the table, uint8, shape (k, 10 + width).
 
     Returns:
-        Who is in the table, bool, shape (count,); and their rows, uint8, shape (count, width),
-        zeros for who is not.
+        True for people in the table, bool, shape (count,); and the packed rows, uint8, shape
+        (count, width), zeros for people who are not in it.
     """
-    keystreams = (derived(key, kind, some, ROW_TAG + width) for some in people)
+    keystreams = (keystream(key, kind, some, ROW_TAG + width) for some in people)
     fields = ({"key": row_tags(each), "pad": each[:, ROW_TAG:]} for each in keystreams)
-    records = numbered(fields, record(count, pad=width))
+    records = number_rows(fields, record(count, pad=width))
 
     def opened_rows() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
         at, entries = -1, np.empty((0, ROW_TAG + width), dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""A process that multiplies points, asked over its standard input; it sees no file and no name."""
+"""A process that multiplies points: jobs on standard input, results on standard output."""
 
 import struct
 import subprocess
@@ -16,10 +16,10 @@ _GOOD, _BAD = b"\x01", b"\x00"
 
 @dataclass(frozen=True)
 class Job:
-    """A block of work.
+    """A block of points to compute.
 
     Attributes:
-        scalar: 32 bytes.
+        scalar: The multiplier, 32 bytes.
         items: Messages, or points of 32 bytes.
         tag: The domain separation tag under which messages are hashed; None for points.
     """
@@ -29,7 +29,7 @@ class Job:
     tag: bytes | None = None
 
     def run(self) -> bytes:
-        """The multiplied points, one after the other.
+        """Return the multiplied points, concatenated.
 
         Raises:
             ValueError: A point is of small order.
@@ -39,7 +39,7 @@ class Job:
         return b"".join(curve.multiply(self.scalar, points))
 
     def parts(self) -> Iterator[bytes]:
-        """The job in bytes: each part begins with its length."""
+        """Yield the job's bytes: the number of items, then each part after its length."""
         fixed = (self.scalar, b"" if self.tag is None else b"+" + self.tag)
         yield _LENGTH.pack(len(self.items))
         for part in (*fixed, *self.items):
@@ -48,7 +48,7 @@ class Job:
 
 
 class Worker:
-    """Such a process, seen from outside."""
+    """A worker process, controlled by its parent."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -58,7 +58,7 @@ class Worker:
         )
 
     def run(self, job: Job) -> bytes:
-        """Have a job done there; no other may be under way.
+        """Run a job, one at a time.
 
         Raises:
             ValueError: A point is of small order.
@@ -70,17 +70,17 @@ class Worker:
         try:
             stdin.write(b"".join(job.parts()))
             stdin.flush()
-            good = stdout.read(1)
-            answer = stdout.read(curve.POINT * len(job.items)) if good == _GOOD else b""
+            status = stdout.read(1)
+            answer = stdout.read(curve.POINT * len(job.items)) if status == _GOOD else b""
         except OSError:
-            good, answer = b"", b""
-        if good == _BAD:
+            status, answer = b"", b""
+        if status == _BAD:
             raise ValueError("a point of small order")
         if len(answer) != curve.POINT * len(job.items):
             raise ContractError(
                 "A process that multiplies points was killed.",
                 "Free some memory, or lower alignment_processes in site.yaml; then clear this "
-                "task: the blocks that are done are kept.",
+                "task: finished blocks are cached.",
             )
         return answer
 
@@ -91,12 +91,12 @@ class Worker:
             try:
                 pipe.close()
             except OSError:
-                continue  # It has ended before it had read everything.
+                continue  # The process ended before it had read all input.
         self._process.wait()
 
 
 def main() -> None:
-    """Do jobs until there is no more input."""
+    """Run jobs until the end of input."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     while True:
         head = source.read(_LENGTH.size)

@@ -1,19 +1,19 @@
-"""Zero sharings in an oblivious key-value store: only rows of people whom all holders have open.
+"""Zero sharings in an oblivious key-value store: a row opens only if all holders have the person.
 
-Every two of m feature holders share a key s_ij, from which m blocks follow for each person: one
-for each target. Z_i[t] is the XOR of block t over all other holders, so over all holders the
-blocks of a target come twice, and Z_t[t] is the XOR of the Z_i[t] of all others. Holder i stores
-its shares for all targets but itself, under masks that only its key of the month, or an answer to
-a query, gives; its share for itself seals its own row. One sharing for all targets would not do:
-label holder and one holder together would know a second one's share of everybody, compare it
-with what is stored, and read the second one's membership alone (after Kolesnikov et al., CCS 2017).
+Every two of m feature holders share a key s_ij, which gives m blocks per person: one per target.
+Z_i[t] is the XOR of block t over all other holders, so the Z_i[t] of all holders cancel, and Z_t[t]
+is the XOR of the Z_i[t] of all others. Holder i publishes its shares for all targets but itself,
+under masks that take its month key or an answer to a query; its share for itself seals its own row.
+One sharing for all targets would be insecure: the label holder and one holder together would know a
+second holder's share of every person, compare it with the published ones, and learn the second
+holder's members (after Kolesnikov et al., CCS 2017).
 
-The store is a garbled table of three segments: a key's value is the XOR of one slot in each,
-found by peeling. Slots that no key needs come from a keyed stream, so that all of them together
-are uniform for anyone who lacks the masks. Without the mask a value would be the XOR of three slots
-of one table and of three of another, and tables could be joined with each other.
+The store is a garbled table of three segments: a key's value is the XOR of one slot per segment,
+computed by peeling. Free slots come from a keyed stream, so that all slots together are uniform
+without the masks. Without masks, a value would be the XOR of three slots in each of two tables, and
+tables could be joined.
 
-A long layout has parts, by the first bits of the slots' keys: only one is in memory at a time.
+A long layout has parts, by the first bits of the slots' keys, with one part in memory at a time.
 """
 
 import hashlib
@@ -23,32 +23,32 @@ from dataclasses import dataclass
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from opboost_ops.exchange.sealed.ids import TAG, hashed
+from opboost_ops.exchange.sealed.ids import TAG, hash_each
 from opboost_ops.exchange.sealed.oprf import require_once
 from opboost_ops.exchange.sealed.parts import (
     by_part,
-    numbered,
+    number_rows,
     part_count,
     record,
-    rising_parts,
+    sorted_parts,
     whole_parts,
 )
-from opboost_ops.exchange.sealed.sealing import derived
+from opboost_ops.exchange.sealed.sealing import keystream
 from opboost_ops.mechanisms.noise import Words, keyed_by
 from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
 from opboost_ops.tables.spill.parts import scatter
 
-#: Slots a key; peeling succeeds with three segments from 1.23 on, in large tables.
+#: Slots per key; in large tables, peeling of three segments succeeds from 1.23 on.
 _LOAD = 1.3
-#: More slots in each segment, for small tables.
+#: Additional slots per segment, for small tables.
 _SPARE = 24
 
 _SEGMENTS = 3
 
-#: Bytes of a block of shares: four targets.
+#: Bytes of a block of shares, enough for four targets.
 _BLOCK = 64
 
-#: Attempts of which all fail once in 2^200 times, and more.
+#: Maximum attempts; all fail with a probability below 2^-200.
 _MOST_SEEDS = 256
 
 #: Messages and their points, uint8, shape (k, 32), in pieces.
@@ -56,24 +56,24 @@ People = Iterable[tuple[Sequence[bytes], np.ndarray]]
 
 
 def pair_key(shared: bytes, session: str) -> bytes:
-    """The key r_ij of two feature holders in one session.
+    """Return the key s_ij of two feature holders in one session.
 
     Args:
         shared: X25519 of their encryption keys, 32 bytes.
-        session: Names the session, the same at both.
+        session: Name of the session, the same at both.
     """
     return keyed_by(shared, f"psi:share:{session}")
 
 
 def sharings(pairs: Mapping[str, bytes], messages: Sequence[bytes]) -> np.ndarray:
-    """A holder's shares of zero for every message, one for each holder as the target.
+    """Return a holder's shares of zero for every message and target.
 
     Args:
-        pairs: Its key with each other holder, 32 bytes each.
-        messages: Of its people.
+        pairs: The holder's key with each other holder, 32 bytes each.
+        messages: Messages of its people.
 
     Returns:
-        uint8, shape (n, m, 16), m one more than the pairs: targets in the order of their names.
+        uint8, shape (n, m, 16), with m = 1 + the number of pairs; targets are sorted by name.
     """
     targets = len(pairs) + 1
     width = TAG * targets
@@ -83,28 +83,28 @@ def sharings(pairs: Mapping[str, bytes], messages: Sequence[bytes]) -> np.ndarra
             start = hashlib.blake2b(
                 bytes([counter]), digest_size=_BLOCK, key=key, person=b"opboost-pair"
             )
-            total[:, begin : begin + _BLOCK] ^= hashed(start, messages)[:, : width - begin]
+            total[:, begin : begin + _BLOCK] ^= hash_each(start, messages)[:, : width - begin]
     return total.reshape(len(messages), targets, TAG)
 
 
 def slots_for(keys: int) -> int:
-    """How many slots the table of so many keys has: a function of their number alone."""
+    """Return the number of slots of a table, which depends on the number of keys only."""
     return _SEGMENTS * (-(-int(_LOAD * 1000) * keys // (_SEGMENTS * 1000)) + _SPARE)
 
 
 def encode(seed: bytes, keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, int]:
-    """The table that gives each key its value.
+    """Build the table that maps each key to its value.
 
     Args:
-        seed: The holder's of the session; what is free follows from it.
-        keys: uint8, shape (n, 16), all different, looking random to everyone.
-        values: uint8, shape (n, width), likewise; width a multiple of 8.
+        seed: The holder's seed of the session, from which free slots are derived.
+        keys: uint8, shape (n, 16), distinct and pseudorandom.
+        values: uint8, shape (n, width), pseudorandom; width a multiple of 8.
 
     Returns:
-        The table, uint8, shape (slots, width), and the number of the hash that it was built with.
+        The table, uint8, shape (slots, width), and the number of its hash function.
 
     Raises:
-        ValueError: A key comes twice.
+        ValueError: A key is repeated.
     """
     width = values.shape[1]
     wanted = np.ascontiguousarray(values).view(np.uint64).reshape(-1, width // 8)
@@ -116,21 +116,21 @@ def encode(seed: bytes, keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarra
             continue
         fill = _stream(keyed_by(seed, "psi:free"), size * width)
         table = fill.view(np.uint64).reshape(size, width // 8).copy()
-        # Backwards: when a key's own slot is written, its two others are final.
+        # Backwards: when a key's own slot is written, its two other slots are final.
         for rows, own in reversed(peeled):
             three = places[rows]
             total = table[three[:, 0]] ^ table[three[:, 1]] ^ table[three[:, 2]]
             table[own] ^= total ^ wanted[rows]
         return table.view(np.uint8).reshape(size, width), number
-    raise ValueError("a key comes twice")
+    raise ValueError("a key is repeated")
 
 
 def decode(table: np.ndarray, number: int, keys: np.ndarray) -> np.ndarray:
-    """Look up keys in a table: their values, and noise for a key that it does not hold.
+    """Look up keys in a table: return their values, and noise for other keys.
 
     Args:
         table: uint8, shape (slots, width).
-        number: Of the hash that it was built with.
+        number: Number of the table's hash function.
         keys: uint8, shape (n, 16).
 
     Returns:
@@ -144,63 +144,63 @@ def decode(table: np.ndarray, number: int, keys: np.ndarray) -> np.ndarray:
 
 
 def _places(keys: np.ndarray, number: int, size: int) -> np.ndarray:
-    """One slot of each segment for every key, int64, shape (n, 3)."""
+    """Return one slot per segment for every key, int64, shape (n, 3)."""
     if not len(keys):
         return np.empty((0, _SEGMENTS), dtype=np.int64)
-    # AES under a public key: nothing is hidden by it, it only spreads.
+    # AES with a public key serves as a hash function only; it hides nothing.
     public = hashlib.sha256(b"opboost:psi:slots:%d" % number).digest()[:16]
     encrypt = Cipher(algorithms.AES(public), modes.ECB()).encryptor()  # noqa: S305
-    drawn = np.frombuffer(encrypt.update(np.ascontiguousarray(keys).tobytes()), dtype="<u4")
+    hashes = np.frombuffer(encrypt.update(np.ascontiguousarray(keys).tobytes()), dtype="<u4")
     segment = size // _SEGMENTS
-    below = (drawn.reshape(-1, 4)[:, :_SEGMENTS].astype(np.uint64) * np.uint64(segment)) >> 32
+    below = (hashes.reshape(-1, 4)[:, :_SEGMENTS].astype(np.uint64) * np.uint64(segment)) >> 32
     return below.astype(np.int64) + np.arange(_SEGMENTS) * segment
 
 
 def _peel(places: np.ndarray, size: int) -> list[tuple[np.ndarray, np.ndarray]] | None:
-    """Give every key a slot of its own, that no key peeled later uses.
+    """Assign every key a slot that no key peeled later uses.
 
-    Round by round: keys that are alone in one of their slots are taken out, all at once. Two of
-    one round never stand in each other's slot, for then neither of them would be alone there.
+    Each round removes all keys that are alone in one of their slots. Two keys of one round never
+    use each other's slot, because then neither would be alone there.
 
     Returns:
-        By round, keys and their slots; None if some keys hold each other fast.
+        By round, keys and their slots; None if keys remain that are never alone.
     """
     count = np.bincount(places.ravel(), minlength=size)
-    # The XOR of the numbers of the keys in a slot is the number of the one that is left alone.
-    inside = np.zeros(size, dtype=np.int64)
+    # The XOR of the numbers of a slot's keys; with one key left, its number.
+    key_xor = np.zeros(size, dtype=np.int64)
     for segment in places.T:
-        np.bitwise_xor.at(inside, segment, np.arange(len(places)))
+        np.bitwise_xor.at(key_xor, segment, np.arange(len(places)))
     rounds: list[tuple[np.ndarray, np.ndarray]] = []
     left, alone = len(places), np.flatnonzero(count == 1)
     while left:
         if not len(alone):
             return None
-        # A key that is alone in several slots gets one of them.
-        rows, first = np.unique(inside[alone], return_index=True)
+        # A key that is alone in several slots gets the first one.
+        rows, first = np.unique(key_xor[alone], return_index=True)
         rounds.append((rows, alone[first]))
         left -= len(rows)
         for segment in places[rows].T:
             np.subtract.at(count, segment, 1)
-            np.bitwise_xor.at(inside, segment, rows)
-        # Some twice. In the order of the segments, so that a key gets its lowest slot again.
+            np.bitwise_xor.at(key_xor, segment, rows)
+        # May repeat slots. Ordered by segment, so that a key gets its lowest slot again.
         touched = places[rows].T.ravel()
         alone = touched[count[touched] == 1]
     return rounds
 
 
 def _stream(key: bytes, size: int) -> np.ndarray:
-    # A key of its own: the counter begins at 0, and no block comes twice.
+    # Each stream has its own key, so no block repeats although counters begin at 0.
     return Words(key).take(-(-size // 8)).view(np.uint8)[:size]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A part of the shares that a feature holder lays out.
+    """A part of the shares that a feature holder publishes.
 
     Attributes:
         content: The slots of a table, uint8, shape (k, 16 (m - 1)).
-        number: Of the hash that it was built with.
-        people: How many are in it; the canary is one.
+        number: Number of the table's hash function.
+        people: Number of people in it, including the canary.
     """
 
     content: np.ndarray
@@ -217,51 +217,51 @@ def layouts(
     pairs: Mapping[str, bytes],
     own: int,
 ) -> Iterator[Layout]:
-    """A feature holder's layouts, part by part: its masked shares for all other targets.
+    """Yield a feature holder's layouts, part by part: its masked shares for all other targets.
 
     Args:
-        scratch: Where people wait, if they are more than it holds.
-        people: Messages and their points; the canary is among them.
-        count: How many they are.
-        seed: The holder's of the run: slots that nobody needs follow from it.
+        scratch: Spills people to disk if they exceed its memory limit.
+        people: Messages and their points, including the canary.
+        count: Number of messages.
+        seed: The holder's seed of the run, from which free slots are derived.
         key: The artifact's nonce.
-        pairs: The holder's key with each other one, by name.
-        own: Its place among all holders by name.
+        pairs: The holder's key with each other holder, by name.
+        own: The holder's position among all holders, sorted by name.
 
     Raises:
-        ContractError: A row has an ID that another row has.
+        ContractError: Two rows have the same ID.
     """
     width = TAG * len(pairs)
     entry = np.dtype([("key", "u1", (TAG,)), ("value", "u1", (width,))])
 
     def records() -> Iterator[np.ndarray]:
         for messages, points in people:
-            bytes_of = derived(key, "slot", (messages, points, None), TAG + width)
+            stream = keystream(key, "slot", (messages, points, None), TAG + width)
             shares = np.delete(sharings(pairs, messages), own, axis=1)
             batch = np.empty(len(messages), dtype=entry)
-            batch["key"] = bytes_of[:, :TAG]
-            batch["value"] = shares.reshape(-1, width) ^ bytes_of[:, TAG:]
+            batch["key"] = stream[:, :TAG]
+            batch["value"] = shares.reshape(-1, width) ^ stream[:, TAG:]
             yield batch
             release_memory()
 
     parts = part_count(count)
-    pieces = rising_parts(scratch, records(), count, parts)
+    pieces = sorted_parts(scratch, records(), count, parts)
     for part, batch in enumerate(whole_parts(pieces, parts, entry)):
         keys = np.ascontiguousarray(batch["key"])
         require_once(keys)
-        # A stream of its own: free slots of two parts would be the same otherwise.
+        # A separate stream per part; otherwise two parts would have the same free slots.
         fill = keyed_by(seed, f"psi:part:{part}:{key.hex()}")
         content, number = encode(fill, keys, np.ascontiguousarray(batch["value"]))
         yield Layout(content, number, len(keys))
 
 
 class Sharings:
-    """The label holder's view of the zero sharings, by the rows of its own query.
+    """The zero sharings as the label holder decodes them, by row of its query.
 
     Args:
-        scratch: Where it is, if it is more than that holds.
-        count: How many people were asked about, the canary among them.
-        holders: How many feature holders there are, at least two.
+        scratch: Spills the sharings to disk if they exceed its memory limit.
+        count: Number of queried people, including the canary.
+        holders: Number of feature holders, at least two.
     """
 
     def __init__(self, scratch: Scratch, count: int, holders: int) -> None:
@@ -273,19 +273,19 @@ class Sharings:
     def add(
         self, holder: int, people: People, key: bytes, parts: int, part: Callable[[int], Layout]
     ) -> None:
-        """Take away the masks of a holder's shares, and add these to those of the others.
+        """Unmask a holder's shares, and add them to those of the others.
 
         Args:
-            holder: Its place among all holders by name.
-            people: Messages and points of all that were asked about, in their order.
-            key: The nonce of its layout.
-            parts: How many parts that has.
-            part: Gives one.
+            holder: The holder's position among all holders, sorted by name.
+            people: Messages and points of all queried people, in order.
+            key: The nonce of the holder's layout.
+            parts: Number of parts of the layout.
+            part: Returns a part of the layout.
         """
         width = TAG * (self._holders - 1)
-        keystreams = (derived(key, "slot", (*some, None), TAG + width) for some in people)
+        keystreams = (keystream(key, "slot", (*some, None), TAG + width) for some in people)
         fields = ({"key": each[:, :TAG], "mask": each[:, TAG:]} for each in keystreams)
-        records = numbered(fields, record(self._count, mask=width))
+        records = number_rows(fields, record(self._count, mask=width))
 
         def decoded_shares() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
             at, layout = -1, None
@@ -305,11 +305,12 @@ class Sharings:
                 self._totals[target][rows] ^= shares[rows, TAG * place : TAG * place + TAG]
 
     def of(self, target: int) -> np.ndarray:
-        """Z of a holder's own rows, once all others' shares were added, uint8, shape (count, 16).
+        """Return the sharing Z of a holder's rows, uint8, shape (count, 16).
 
-        Of a person whom one of them does not have it is noise.
+        All other holders' shares must have been added. For people whom one of them does not have,
+        Z is noise.
 
         Args:
-            target: Its place among all holders by name.
+            target: The holder's position among all holders, sorted by name.
         """
         return self._totals[target]

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from opboost_ops.config.federation import RULES, IdColumn
 from opboost_ops.config.source import ENVIRONMENT, is_source, is_text
 from opboost_ops.errors import ConfigError, ContractError, Fault, require_none
-from opboost_ops.exchange.sealed.ids import Reader
+from opboost_ops.exchange.sealed.ids import IdEncoder
 from opboost_ops.tables.columns import Expected, holds_categories, type_name
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.id_recipe import person_ids
@@ -176,10 +176,10 @@ def require_sound(
             )
         )
     if types == {"string"}:
-        reader = Reader("string")
-        reader.messages(ids.drop_nulls().to_list())
+        encoder = IdEncoder("string")
+        encoder.messages(ids.drop_nulls().to_list())
         try:
-            reader.require_one_form()
+            encoder.require_canonical()
         except ContractError as error:
             faults.append(Fault(column, error.problem.rstrip("."), error.remedy.rstrip(".")))
     if label is not None:

@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 
 from opboost_ops.exchange.sealed.ids import TAG
-from opboost_ops.exchange.sealed.parts import numbered, record, rising_records
+from opboost_ops.exchange.sealed.parts import number_rows, record, sorted_records
 from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.inputs.raw_blocks import unchanged_blocks
 from opboost_ops.pipeline.stage import Context
@@ -86,7 +86,7 @@ def rising_ids(context: Context, secret: bytes) -> tuple[np.ndarray, np.ndarray]
     kind = record(count)
     pieces = ({"key": keys} for keys in _keys(context, secret))
     digests, rows, end = scratch.zeros(count, ("u1", (TAG,))), scratch.zeros(count, kind["row"]), 0
-    for batch in rising_records(scratch, numbered(pieces, kind), count):
+    for batch in sorted_records(scratch, number_rows(pieces, kind), count):
         begin, end = end, end + len(batch)
         digests[begin:end], rows[begin:end] = batch["key"], batch["row"]
         release_memory()

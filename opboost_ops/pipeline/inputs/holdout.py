@@ -10,7 +10,7 @@ import polars as pl
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.training import Training
 from opboost_ops.errors import ContractError
-from opboost_ops.exchange.sealed.ids import Reader, hashed
+from opboost_ops.exchange.sealed.ids import IdEncoder, hash_each
 from opboost_ops.pipeline.inputs.raw_blocks import blocks, unchanged_blocks
 from opboost_ops.pipeline.stage import Context
 from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices, total
@@ -40,7 +40,7 @@ def hashed_out(federation: UUID, share: float, messages: Sequence[bytes]) -> np.
         messages: The IDs as encoded by `exchange.sealed.ids`, shape (n,).
     """
     keyed = hashlib.blake2b(digest_size=_BYTES, key=federation.bytes)
-    numbers = hashed(keyed, messages).view(">u8").ravel()
+    numbers = hash_each(keyed, messages).view(">u8").ravel()
     return np.asarray(numbers < np.uint64(int(share * 2 ** (8 * _BYTES))))
 
 
@@ -51,7 +51,9 @@ def held_out_in(federation: Federation, block: pl.DataFrame) -> np.ndarray:
         federation: The federation as declared.
         block: Raw columns, including the ID.
     """
-    messages = Reader(federation.id.type).messages(block.get_column(federation.id.column).to_list())
+    messages = IdEncoder(federation.id.type).messages(
+        block.get_column(federation.id.column).to_list()
+    )
     return hashed_out(federation.uuid, federation.training.holdout, messages)
 
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from opboost_ops.config.federation import Party
 from opboost_ops.errors import Fault, OpBoostError
-from opboost_ops.exchange.sealed.ids import Reader
+from opboost_ops.exchange.sealed.ids import IdEncoder
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.other_columns import local_table
 from opboost_ops.pipeline.inputs.own_copy import borrowed
@@ -123,11 +123,11 @@ def _values(context: PartyContext) -> Iterator[Fault]:
     party, federation = context.declared, context.federation
     aligned = context.purpose == "train" or federation.scoring.mode != "local"
     if federation.learning == "vertical" and aligned:
-        identity, reader = federation.id, Reader(federation.id.type)
+        identity, encoder = federation.id, IdEncoder(federation.id.type)
         with _told(context, identity.column) as faults:
             for block in blocks(context, [identity.column]):
-                reader.messages(block.to_series().to_list())
-            reader.require_one_form()
+                encoder.messages(block.to_series().to_list())
+            encoder.require_canonical()
         yield from faults
     with _told(context, "") as faults:
         for block in blocks(context, list(party.features)) if party.features else ():

@@ -14,7 +14,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.party_state import PartyState, agreements_of, open_state
-from opboost_ops.exchange.sealed.ids import Reader
+from opboost_ops.exchange.sealed.ids import IdEncoder
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pipeline.home import cached_files
 from opboost_ops.pipeline.inputs.own_copy import UNPINNED
@@ -198,7 +198,7 @@ def _remove_points(site: Site, people: Collection[str | int]) -> int:
     """Remove a person's points from the files of months that have not ended; return how many."""
     wanted: list[bytes] = []
     for person in people:
-        wanted += Reader("integer" if isinstance(person, int) else "string").messages([person])
+        wanted += IdEncoder("integer" if isinstance(person, int) else "string").messages([person])
     removed = 0
     for path in sorted(site.home.glob(f"*/{POINTS}/*.points")):
         federation, month, holder = path.parent.parent.name, path.stem[:7], path.stem[8:]

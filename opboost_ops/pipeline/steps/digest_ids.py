@@ -7,7 +7,7 @@ from opboost_ops.exchange.contents import Layout
 from opboost_ops.exchange.files import smallest_integers
 from opboost_ops.exchange.sealed import sealing, zero_shares
 from opboost_ops.exchange.sealed.ids import TAG
-from opboost_ops.exchange.sealed.parts import Sent, part_count
+from opboost_ops.exchange.sealed.parts import PartFile, part_count
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.common_rows import DIGESTS, ORDER, binary, rising_ids
 from opboost_ops.pipeline.inputs.holdout import require_rows
@@ -47,7 +47,7 @@ def _shares(context: Context, session: Session) -> Draft:
     width = TAG * len(pairs)
     content = session.exponent + session.people
     key = sealing.nonce(context.site.noise_secret(), "shares", session.place, content)
-    sent = Sent(context.home.scratch, width, part_count(count))
+    sent = PartFile(context.home.scratch, width, part_count(count))
     points = own_points(context, session)
     people: list[int] = []
     numbers: list[int] = []

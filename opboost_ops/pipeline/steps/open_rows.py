@@ -236,7 +236,7 @@ def open_tables(context: Context, tables: Mapping[str, Rows]) -> dict[str, Opene
                 "malformed", f"{table.manifest.reference}: its rows are not as wide as declared."
             )
         zeros = None if sharings is None else sharings.of(at)
-        opened = sealing.opened(
+        opened = sealing.open_rows(
             scratch,
             _people(session, points[holder], zeros),
             count,

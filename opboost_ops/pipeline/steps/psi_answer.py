@@ -12,7 +12,7 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.sealed import month_keys, oprf
 from opboost_ops.exchange.sealed.curve import POINT
 from opboost_ops.exchange.sealed.engine import BLOCK
-from opboost_ops.exchange.sealed.parts import Sent
+from opboost_ops.exchange.sealed.parts import PartFile
 from opboost_ops.exchange.store.places import require_room
 from opboost_ops.pipeline.matching import session_of
 from opboost_ops.pipeline.stage import Context, Outcome
@@ -37,7 +37,7 @@ def psi_answer(context: Context) -> Outcome:
     count_words = _counted(context, query)
     # Space for the answer, and for the blocks that are stored for a retry.
     require_room(context.home.folder, context.party, 2 * POINT * (count + 1))
-    sent, failed = Sent(context.home.scratch, POINT, query.parts), False
+    sent, failed = PartFile(context.home.scratch, POINT, query.parts), False
     numbers: deque[int] = deque()
 
     def pieces() -> Iterator[np.ndarray]:
@@ -86,7 +86,7 @@ def _counted(context: Context, query: Artifact) -> str:
             counted_query,
             (query.part(number, POINT) for number in range(query.parts)),
             query.parts,
-            month_keys.begun_by(month_keys.now()) | {month},
+            month_keys.possible_epochs(month_keys.now()) | {month},
             require,
         )
     return (

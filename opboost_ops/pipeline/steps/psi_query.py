@@ -7,7 +7,7 @@ from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.files import narrow_integers, smallest_integers
 from opboost_ops.exchange.sealed import oprf
 from opboost_ops.exchange.sealed.curve import POINT
-from opboost_ops.exchange.sealed.parts import Sent, part_count
+from opboost_ops.exchange.sealed.parts import PartFile, part_count
 from opboost_ops.pipeline.matching import Session, session_of
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.tables.spill.arrays import release_memory
@@ -36,7 +36,7 @@ def psi_query(context: Context) -> Outcome:
     """
     session = session_of(context)
     tables, documents, drafts = {}, {}, []
-    by_rows: dict[bytes, tuple[Sent, np.ndarray]] = {}
+    by_rows: dict[bytes, tuple[PartFile, np.ndarray]] = {}
     for holder in context.federation.feature_holders:
         wanted = _wanted(context, session, holder)
         # People new to one feature holder are mostly new to all, so reuse the points.
@@ -76,14 +76,14 @@ def _wanted(context: Context, session: Session, holder: str) -> np.ndarray:
     return wanted
 
 
-def _asked(context: Context, session: Session, wanted: np.ndarray) -> tuple[Sent, np.ndarray]:
+def _asked(context: Context, session: Session, wanted: np.ndarray) -> tuple[PartFile, np.ndarray]:
     """Return blinded points, and the row of each; the canary's row is the table's row count."""
     scratch, places = context.home.scratch, np.flatnonzero(wanted)
     count = len(places) + 1
-    sent = Sent(scratch, POINT, part_count(count))
+    sent = PartFile(scratch, POINT, part_count(count))
     rows, end = scratch.zeros(count, np.min_scalar_type(session.rows)), 0
     places = np.append(places, session.rows)
-    for part, points, own in oprf.ask(
+    for part, points, own in oprf.blind(
         session.engine,
         session.exponent,
         context.federation.name,

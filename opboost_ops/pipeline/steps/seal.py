@@ -10,7 +10,7 @@ from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.contents import Layout
 from opboost_ops.exchange.sealed import sealing, zero_shares
 from opboost_ops.exchange.sealed.ids import TAG
-from opboost_ops.exchange.sealed.parts import Sent, part_count
+from opboost_ops.exchange.sealed.parts import PartFile, part_count
 from opboost_ops.exchange.sealed.sealing import Rows
 from opboost_ops.exchange.store.places import require_room
 from opboost_ops.mechanisms.noise import keyed_by
@@ -59,7 +59,7 @@ def sealed_table(
     rows: Rows,
     table: pa.Table,
     more: bytes = b"",
-) -> tuple[Sent, Layout]:
+) -> tuple[PartFile, Layout]:
     """Seal a table; return its content and its layout.
 
     Args:
@@ -99,10 +99,10 @@ def sealed_table(
                 zeros = zero_shares.sharings(pairs, messages)[:, own] if pairs else None
                 yield (messages, points[whose], zeros), packed
 
-        sent = Sent(scratch, sealing.ROW_TAG + width, part_count(count))
+        sent = PartFile(scratch, sealing.ROW_TAG + width, part_count(count))
         try:
             for number, part in enumerate(
-                sealing.sealed(scratch, people(), count, key, rows.kind, width)
+                sealing.seal_rows(scratch, people(), count, key, rows.kind, width)
             ):
                 sent.add(number, part)
         except sealing.SameTagError:

@@ -78,7 +78,7 @@ class Session:
         return [*self.holders[j].messages, CANARY]
 
     def points(self, j: int, messages: Sequence[bytes]) -> np.ndarray:
-        made = self.engine.hashed(
+        made = self.engine.hash_and_multiply(
             [messages], oprf.domain_tag(FEDERATION), oprf.evaluation_key(self.exponent(j)),
             "own", len(messages),
         )  # fmt: skip
@@ -120,7 +120,7 @@ class Session:
         self, key: bytes, messages: Sequence[bytes], points: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Where shares of people are stored, and their masks there."""
-        bytes_of = sealing.derived(key, "slot", (messages, points, None), TAG * len(self.holders))
+        bytes_of = sealing.keystream(key, "slot", (messages, points, None), TAG * len(self.holders))
         return np.ascontiguousarray(bytes_of[:, :TAG]), bytes_of[:, TAG:]
 
     def own_sharing(self, j: int, messages: Sequence[bytes]) -> np.ndarray | None:
@@ -132,7 +132,7 @@ class Session:
         rows, messages = self.rows(j), self.everybody(j)
         key = self.nonce(j, "ranks", rows)
         some = (messages, self.own_points[j], self.own_sharing(j, messages))
-        made = sealing.sealed(
+        made = sealing.seal_rows(
             self.scratch, [(some, rows)], len(messages), key, "ranks", FORMAT.width
         )
         return key, list(made)
@@ -150,7 +150,7 @@ class Session:
         """The blinded points, and the row of each."""
         messages = self.label
         asked = list(
-            oprf.ask(
+            oprf.blind(
                 self.engine, self.exponent(99), FEDERATION, [messages], len(messages), self.scratch
             )
         )
@@ -178,7 +178,7 @@ class Session:
         for j in range(m):
             key, parts = self.sealed(j)
             zeros = None if sharings is None else sharings.of(j)
-            one = sealing.opened(
+            one = sealing.open_rows(
                 self.scratch, _keyed(asked, points[j], zeros), count, key, "ranks", FORMAT.width,
                 len(parts), parts.__getitem__,
             )  # fmt: skip

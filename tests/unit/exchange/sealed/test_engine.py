@@ -58,10 +58,10 @@ def test_a_killed_task_goes_on_at_the_block_where_it_was() -> None:
 
     keep, points = InMemory(), Session(people(*range(99)), []).query()[0]
     with pytest.raises(Killed):
-        evaluated(Engine(keep=keep, block=20, progress=kill), bytes(32), points)
+        evaluated(Engine(cache=keep, block=20, progress=kill), bytes(32), points)
     assert len(keep.blocks) == 3
     done: list[int] = []
-    engine = Engine(keep=keep, block=20, progress=lambda _, now, of: done.append(now))
+    engine = Engine(cache=keep, block=20, progress=lambda _, now, of: done.append(now))
     again = evaluated(engine, bytes(32), points)
     assert keep.read == 3
     assert done == [20, 40, 60, 80, 100]

@@ -116,7 +116,7 @@ def test_label_holder_and_all_other_holders_open_only_whom_they_asked_about(m: i
     key, parts = session.sealed(last)
 
     def opens(points: np.ndarray) -> int:
-        found, _ = sealing.opened(
+        found, _ = sealing.open_rows(
             session.scratch, [(strangers, points, sharing)], 20, key, "ranks", FORMAT.width,
             len(parts), parts.__getitem__,
         )  # fmt: skip
@@ -324,8 +324,8 @@ def test_wide_rows_take_several_blocks() -> None:
     points = RNG.integers(0, 256, (5, 32)).astype(np.uint8)
     some = (messages, points, None)
     scratch = Scratch(Path(), 100)
-    (table,) = sealing.sealed(scratch, [(some, rows)], 5, bytes(32), "ranks", 200)
-    found, back = sealing.opened(scratch, [some], 5, bytes(32), "ranks", 200, 1, lambda _: table)
+    (table,) = sealing.seal_rows(scratch, [(some, rows)], 5, bytes(32), "ranks", 200)
+    found, back = sealing.open_rows(scratch, [some], 5, bytes(32), "ranks", 200, 1, lambda _: table)
     assert found.all()
     assert (back == rows).all()
 
@@ -336,7 +336,7 @@ def test_bytes_of_people_are_hashes_of_each_alone(shared: bool) -> None:
     key, asked, width = bytes(range(32)), [b"sa", b"slonger", CANARY], 150
     points = rng.integers(0, 256, (3, 32), dtype=np.uint8)
     zeros = rng.integers(0, 256, (3, TAG), dtype=np.uint8) if shared else None
-    found = sealing.derived(key, "ranks", (asked, points, zeros), width)
+    found = sealing.keystream(key, "ranks", (asked, points, zeros), width)
     person = b"opboost-ranks-z" if shared else b"opboost-ranks"
     for i, message in enumerate(asked):
         rest = points[i].tobytes() + (bytes(TAG) if zeros is None else zeros[i].tobytes()) + message
