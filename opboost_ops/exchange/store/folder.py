@@ -1,4 +1,4 @@
-"""A store in a folder: an artifact comes into its place by one rename, and so whole."""
+"""A store in a folder: one rename publishes a whole artifact."""
 
 import errno
 import os
@@ -31,7 +31,7 @@ from opboost_ops.exchange.store.places import (
 from opboost_ops.exchange.store.reads import HEADS, Admit, faults, read_artifact, read_file
 from opboost_ops.tables.spill.files import fsync_folder
 
-with suppress(ImportError):  # It is there on Linux alone.
+with suppress(ImportError):  # Available on Linux only.
     from inotify_simple import INotify, flags
 
 
@@ -39,10 +39,10 @@ class FolderNews:
     """Notifications of new files in the folders of a store.
 
     Args:
-        root: The store's.
+        root: Root of the store.
 
     Raises:
-        OSError: The system tells nothing, or not to more processes.
+        OSError: The system has no notifications, or its limit is reached.
     """
 
     def __init__(self, root: Path) -> None:
@@ -52,48 +52,48 @@ class FolderNews:
         weakref.finalize(self, self._inotify.close)
 
     def watch(self, references: Iterable[str]) -> bool:
-        """Be told of places from now on; True if nothing was missed since an earlier call.
+        """Watch places from now on; return True if all were watched since an earlier call.
 
         Args:
-            references: The places; a folder in which one will be may be missing yet.
+            references: The places; their folders need not exist yet.
         """
-        before = True
+        already_watched = True
         watched = set(self._folders.values())
         for folder in {reference.rpartition("/")[0] for reference in references} - watched:
-            before = False
+            already_watched = False
             try:
                 handle = self._inotify.add_watch(self._root / folder, flags.MOVED_TO)
             except OSError:
                 continue
             self._folders[handle] = folder
-        return before
+        return already_watched
 
     def wait(self, seconds: float) -> set[str]:
-        """Places where something came since the last call, or the first within a time.
+        """Return the places with new files since the last call; wait if there are none.
 
         Args:
-            seconds: That time.
+            seconds: Maximum seconds to wait.
         """
-        came = set()
+        new_places = set()
         for event in self._inotify.read(timeout=int(seconds * 1000)):
             if event.mask & (flags.IGNORED | flags.Q_OVERFLOW):
-                # Its folder is gone, or something was missed: start over.
+                # The folder was removed, or events were lost: watch it again.
                 self._folders.pop(event.wd, None)
             elif event.wd in self._folders:
-                came.add(f"{self._folders[event.wd]}/{event.name}")
-        return came
+                new_places.add(f"{self._folders[event.wd]}/{event.name}")
+        return new_places
 
 
 #: A file of this name at the root marks a store of experiments.
 THROWAWAY = ".throwaway"
 
-#: A root with these bits is shared by the users of its group.
+#: Mode bits of a root that is shared by the users of its group.
 _SHARED = stat.S_ISGID | stat.S_ISVTX | stat.S_IWGRP
 
-#: The file in the folder of a store's identity.
+#: The file in the folder `IDENTITY`.
 _STORE = "store"
 
-#: How the names of folders begin that are not published yet, or no more.
+#: Prefix of the names of folders that are not published yet, or no longer.
 PART = ".part-"
 
 
@@ -101,7 +101,7 @@ class LocalStore:
     """A store in a local or mounted folder.
 
     Args:
-        folder: Its root; it is made when something is published.
+        folder: Its root, created by the first publication.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -109,12 +109,12 @@ class LocalStore:
 
     @property
     def folder(self) -> Path:
-        """Its root."""
+        """Root of the store."""
         return self._folder
 
     @property
     def throwaway(self) -> bool:
-        """True if the folder carries the mark of an experiment."""
+        """True if the folder has the mark of experiments."""
         with faults(THROWAWAY):
             return (self._folder / THROWAWAY).is_file()
 
@@ -135,22 +135,22 @@ class LocalStore:
         return None
 
     def set_identity(self, identity: str) -> None:
-        """See `Store.set_identity`; a folder, as it comes by one rename on every mount."""
+        """See `Store.set_identity`; a folder, because its rename is atomic on every mount."""
         with faults(IDENTITY):
-            _make(self._folder, self._folder)
+            _make_folder(self._folder, self._folder)
             place = self._folder / IDENTITY
-            _move_in(place, [_STORE], {_STORE: identity_contents(identity)}, durable=True)
+            _publish(place, [_STORE], {_STORE: identity_contents(identity)}, durable=True)
 
     def keeps_first(self, federation: str) -> bool:
-        """See `Store.keeps_first`; named as a part, which is collected after a crash."""
+        """See `Store.keeps_first`; named as a part, so that it is collected after a crash."""
         folder = self._path(federation)
         place = folder / f"{PART}{uuid.uuid4().hex}"
 
         def write(content: bytes) -> bool:
-            return _move_in(place, [_STORE], {_STORE: content}, durable=False)
+            return _publish(place, [_STORE], {_STORE: content}, durable=False)
 
         with faults(federation):
-            _make(folder, self._folder)
+            _make_folder(folder, self._folder)
             try:
                 return only_one_wins(write, (place / _STORE).read_bytes)
             finally:
@@ -161,17 +161,17 @@ class LocalStore:
         place = self._path(reference)
         names = manifest_last(reference, files)
         with faults(reference):
-            same = _mine(place, reference, files)
+            same = _has_files(place, reference, files)
             if same is None:
                 if not os.path.isdir(place.parent):
-                    _make(place.parent, self._folder)
+                    _make_folder(place.parent, self._folder)
                 _require_room(place.parent, reference, sum(sizes_of(files).values()))
-                if _move_in(place, names, files, durable):
+                if _publish(place, names, files, durable):
                     return True
-                same = _mine(place, reference, files)
+                same = _has_files(place, reference, files)
         if same is None:
             raise ArtifactError(
-                f"{reference}: an unfinished write of an unknown writer blocks it.",
+                f"{reference}: its place contains an unfinished artifact of an unknown writer.",
                 "Remove that folder from the store by hand; then run this again.",
             )
         if same is False:
@@ -190,7 +190,7 @@ class LocalStore:
         return wait_for(lambda place: self.get(place, admit), reference, timeout, pause=0.002)
 
     def news(self) -> FolderNews | None:
-        """Tells when something is published, as far as this system tells; None if it can't."""
+        """Return notifications of publications; None if this system has none."""
         with suppress(OSError, NameError):
             return FolderNews(self._folder)
         return None
@@ -227,13 +227,13 @@ class LocalStore:
                     if _remove(self._folder / name, (self._folder / name).parent):
                         collected.append(name)
             except (ArtifactError, ConnectionError) as error:
-                failure = failure or error  # Another user's: all others go nevertheless.
+                failure = failure or error  # Another user's part: remove all others first.
         if failure is not None:
             raise failure
         return collected
 
     def remove_run(self, federation: str, run: str) -> int:
-        """See `Store.remove_run`; the whole run leaves its place by one rename."""
+        """See `Store.remove_run`; one rename removes the whole run."""
         place = run_of(federation, run)
         removed = len(self.list(place))
         with faults(place):
@@ -241,15 +241,15 @@ class LocalStore:
             return removed if _remove(folder, folder.parent) else 0
 
     def _path(self, reference: str) -> Path:
-        """The place of a reference, no folder above which is a link out of the store."""
+        """Return the path of a reference, if none of its parent folders is a link."""
         *above, last = parts_of(reference)
         place = self._folder
         for name in above:
             place /= name
             if place.is_symlink():
                 raise ArtifactError(
-                    f"{reference}: a folder above it is a link, which is not followed.",
-                    "Remove the link, and find out who made it: nothing was read or written.",
+                    f"{reference}: a parent folder is a link, and links are not followed.",
+                    "Remove the link, and find out who created it: nothing was read or written.",
                 )
         return place / last
 
@@ -259,7 +259,7 @@ class LocalStore:
             parts += [folder / name for name in (*folders, *names) if name.startswith(PART)]
         return sorted(parts)
 
-    # Last of all, because from here on its name hides the builtin.
+    # The last method, because its name hides the builtin from here on.
     def list(self, prefix: str) -> list[str]:
         """See `Store.list`."""
         start = self._path(prefix) if prefix else self._folder
@@ -271,8 +271,8 @@ class LocalStore:
             )
 
 
-def _mine(place: Path, reference: str, files: Mapping[str, bytes]) -> bool | None:
-    """True if these files lie at a place; None if nothing does."""
+def _has_files(place: Path, reference: str, files: Mapping[str, bytes]) -> bool | None:
+    """Return True if a place has exactly these files; None if nothing is published there."""
 
     def sizes(_: Mapping[str, bytes]) -> Mapping[str, int]:
         return {name: size for name, size in sizes_of(files).items() if name not in HEADS}
@@ -288,13 +288,13 @@ def _mine(place: Path, reference: str, files: Mapping[str, bytes]) -> bool | Non
         return False
 
 
-def _make(folder: Path, root: Path) -> None:
+def _make_folder(folder: Path, root: Path) -> None:
     mode = stat.S_IMODE(root.stat().st_mode) if root.is_dir() else 0
     if mode & _SHARED != _SHARED:
         folder.mkdir(parents=True, exist_ok=True)
         return
-    # Several users share this store: all may add to any folder, and each removes
-    # its own alone.
+    # Several users share this store: all may add to any folder, and each may remove only their own
+    # entries.
     place = root
     for name in folder.relative_to(root).parts:
         place /= name
@@ -306,26 +306,26 @@ def _make(folder: Path, root: Path) -> None:
 
 
 def _require_room(folder: Path, what: str, needed: int) -> None:
-    """Refuse what the disk cannot hold, before a byte of it is written."""
-    room = shutil.disk_usage(folder)
-    # A mount that does not say how large it is may hold anything.
-    if room.total and needed > room.free:
+    """Check the free disk space before anything is written."""
+    disk = shutil.disk_usage(folder)
+    # Some mounts report a size of 0, whatever their capacity.
+    if disk.total and needed > disk.free:
         raise ArtifactError(
-            f"{what}: it needs {needed / 1e6:,.1f} MB in the store's folder, and "
-            f"{room.free / 1e6:,.1f} MB are free.",
-            "Free some, or give the store a larger disk; then clear this task: nothing of it was "
+            f"{what}: it needs {needed / 1e6:,.1f} MB in the store's folder, but only "
+            f"{disk.free / 1e6:,.1f} MB are free.",
+            "Free some space, or give the store a larger disk; then clear this task: nothing was "
             "written.",
         )
 
 
-def _move_in(place: Path, names: list[str], files: Mapping[str, bytes], durable: bool) -> bool:
+def _publish(place: Path, names: list[str], files: Mapping[str, bytes], durable: bool) -> bool:
     part = place.parent / f"{PART}{uuid.uuid4().hex}"
     os.mkdir(part)
     moved = False
     try:
         for name in names:
             _write(f"{part}/{name}", files[name], durable)
-        # What is published is its publisher's own, also in a folder that others may add to.
+        # Only the publisher may change an artifact, even in a folder that others may add to.
         mode = stat.S_IMODE(os.stat(part).st_mode)
         if mode & (stat.S_IWGRP | stat.S_IWOTH):
             os.chmod(part, mode & ~(stat.S_IWGRP | stat.S_IWOTH))
@@ -336,7 +336,7 @@ def _move_in(place: Path, names: list[str], files: Mapping[str, bytes], durable:
         if durable:
             fsync_folder(place.parent)
     except OSError as error:
-        # A rename never replaces a folder that holds something: another writer was first.
+        # A rename never replaces a non-empty folder: another writer was first.
         if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
             raise
     finally:
@@ -346,7 +346,7 @@ def _move_in(place: Path, names: list[str], files: Mapping[str, bytes], durable:
 
 
 def _write(path: str, raw: bytes, durable: bool) -> None:
-    # By the system's own calls: a run with rounds writes thousands of small files.
+    # System calls, because a run with rounds writes thousands of small files.
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
         left = memoryview(raw)
@@ -354,14 +354,14 @@ def _write(path: str, raw: bytes, durable: bool) -> None:
             left = left[os.write(handle, left) :]
         os.fchmod(handle, 0o644)
         if durable:
-            # On disk before the place is: a power cut must not leave empty files there.
+            # Sync before the rename: a power cut must not leave empty files at the place.
             os.fsync(handle)
     finally:
         os.close(handle)
 
 
 def _remove(folder: Path, beside: Path) -> bool:
-    # First away from its name: readers see all or nothing, and a writer cannot publish it any more.
+    # Rename first: readers see all or nothing, and an unfinished writer cannot publish it.
     part = beside / f"{PART}{uuid.uuid4().hex}"
     try:
         folder.rename(part)
@@ -375,15 +375,15 @@ def _remove(folder: Path, beside: Path) -> bool:
 
 
 def _walk(start: Path, root: bool = False) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Folders with their folders and files; links are not followed, but for the store's root."""
+    """Walk folders, as `os.walk` does; links are not followed, except the store's root."""
     if start.is_symlink() and not root:
         return
 
-    def complain(error: OSError) -> None:
+    def raise_unless_missing(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):
             raise error
 
-    for folder, folders, names in os.walk(start, onerror=complain):
+    for folder, folders, names in os.walk(start, onerror=raise_unless_missing):
         yield Path(folder), folders, names
         folders[:] = [name for name in folders if not name.startswith(".")]
 
@@ -394,5 +394,5 @@ def _last_change(part: Path) -> float:
         try:
             times.append(path.lstat().st_mtime)
         except FileNotFoundError:
-            return time.time()  # Somebody is at work in it.
+            return time.time()  # A writer is using it.
     return max(times)

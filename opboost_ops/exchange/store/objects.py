@@ -1,9 +1,8 @@
-"""A store of objects: an artifact is published by one small object that can be made only once.
+"""An object store: an artifact is published by one small object that can be created only once.
 
-The files of an artifact lie at ``<place>/.<attempt>/<name>``, and each try to publish has an
-attempt of its own, so that two writers never share an object. ``<place>/published.json`` says which
-attempt is the artifact, with the digest of every file. It is written last, on the condition that
-there is none yet.
+The files of an artifact are stored at ``<place>/.<attempt>/<name>``. Each try to publish has its
+own attempt, so that two writers never share an object. ``<place>/published.json`` names the
+published attempt, and has the digest of every file. It is written last, if it does not exist yet.
 """
 
 import hashlib
@@ -41,44 +40,44 @@ from opboost_ops.tables.s3 import ListedObject
 #: The object that publishes an artifact.
 PUBLISHED = "published.json"
 
-#: Seconds after which a writer gives up, so that what is older can be collected safely.
+#: Seconds after which a writer gives up, so that older attempts can be collected safely.
 LONGEST_WRITE = 3600.0
 
-#: Most bytes of ``published.json``.
-_MOST_PUBLISHED = 1 << 20
+#: Maximum bytes of ``published.json``.
+_MAX_PUBLISHED = 1 << 20
 
 _ATTEMPT = re.compile(r"^(?P<place>.+)/\.(?P<attempt>[0-9a-f]{32})/[^/]+$")
 
 
 class Bucket(Protocol):
-    """The few things that a service of objects must do."""
+    """The operations of an object storage service."""
 
     def get(self, key: str, most: int) -> bytes | None:
-        """An object's content, or None if there is none; no more than one byte above ``most``."""
+        """Return an object's content, up to ``most`` + 1 bytes; None if it does not exist."""
 
     def put(self, key: str, content: bytes) -> None:
         """Write an object."""
 
     def put_new(self, key: str, content: bytes) -> bool:
-        """Write an object if there is none of this name, decided by the service; True if so."""
+        """Create an object atomically; return False if one of this name exists."""
 
     def list(self, prefix: str) -> Iterable[ListedObject]:
-        """Objects whose names begin with ``prefix``; the newest may still be missing."""
+        """Return objects whose names begin with ``prefix``; the newest may still be missing."""
 
     def folders(self, prefix: str) -> Iterable[str]:
-        """The names between ``prefix`` and the next slash in the names of objects; each once."""
+        """Return the distinct names between ``prefix`` and the next slash in objects' names."""
 
     def delete(self, key: str) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object, if it exists."""
 
 
 class Publication(Record):
     """The content of ``published.json``.
 
     Attributes:
-        version: Of this format.
-        attempt: Where the files are.
-        files: Digest of each file, manifest and signature among them.
+        version: Version of this format.
+        attempt: The attempt that wrote the files.
+        files: Digest of each file, including manifest and signature.
     """
 
     version: Literal[1] = 1
@@ -87,11 +86,11 @@ class Publication(Record):
 
 
 class ObjectStore:
-    """A store in a service of objects, such as S3.
+    """A store in an object storage service, such as S3.
 
     Args:
         bucket: The service.
-        longest_write: Seconds that publishing one artifact may take.
+        longest_write: Maximum seconds for publishing an artifact.
     """
 
     def __init__(self, bucket: Bucket, longest_write: float = LONGEST_WRITE) -> None:
@@ -100,8 +99,8 @@ class ObjectStore:
 
     @property
     def throwaway(self) -> bool:
-        """True if there is an object that marks an experiment."""
-        return self._bucket.get(THROWAWAY, _MOST_PUBLISHED) is not None
+        """True if the store has the mark of experiments."""
+        return self._bucket.get(THROWAWAY, _MAX_PUBLISHED) is not None
 
     def identity(self) -> str | None:
         """See `Store.identity`."""
@@ -113,7 +112,7 @@ class ObjectStore:
         self._bucket.put_new(IDENTITY, identity_contents(identity))
 
     def keeps_first(self, federation: str) -> bool:
-        """See `Store.keeps_first`; named as an attempt, which is collected after a crash."""
+        """See `Store.keeps_first`; named as an attempt, so that it is collected after a crash."""
         parts_of(federation)
         key = f"{federation}/.{uuid.uuid4().hex}/probe"
         try:
@@ -131,7 +130,7 @@ class ObjectStore:
         *,
         durable: bool = True,  # noqa: ARG002
     ) -> bool:
-        """See `Store.put_once`; what a service of objects has taken is always durable."""
+        """See `Store.put_once`; written objects are always durable."""
         parts_of(reference)
         names = manifest_last(reference, files)
         mine = Publication(
@@ -146,7 +145,7 @@ class ObjectStore:
             if published is None:
                 raise ArtifactError(f"{reference}: its run was removed while it was published.")
             if published.attempt == mine.attempt:
-                return True  # The answer to our own first request was lost on its way.
+                return True  # The response to this writer's first request was lost.
             with suppress(OpBoostError, ConnectionError):
                 self._delete_attempt(reference, mine.attempt, names)
         if published.files != mine.files:
@@ -154,7 +153,7 @@ class ObjectStore:
         return False
 
     def get(self, reference: str, admit: Admit | None = None) -> Mapping[str, bytes] | None:
-        """See `Store.get`; each file is fetched by its name, never found by listing."""
+        """See `Store.get`; files are read by name, because listings may lag behind."""
         parts_of(reference)
         published = self._published(reference)
         if published is None:
@@ -192,7 +191,7 @@ class ObjectStore:
         return sorted(filter(is_run_id, self._bucket.folders(below)))
 
     def garbage(self, older_than_seconds: float) -> list[str]:
-        """See `Store.garbage`; never younger than twice the longest time to publish."""
+        """See `Store.garbage`; only attempts older than twice ``longest_write``."""
         oldest = time.time() - max(older_than_seconds, 2 * self._longest_write)
         newest: dict[tuple[str, str], float] = {}
         for item in self._bucket.list(""):
@@ -214,7 +213,7 @@ class ObjectStore:
         return names
 
     def remove_run(self, federation: str, run: str) -> int:
-        """See `Store.remove_run`; what a crash leaves of it is collected later."""
+        """See `Store.remove_run`; if it crashes, `collect` removes the rest."""
         keys = [item.key for item in self._bucket.list(f"{run_of(federation, run)}/")]
         published = [key for key in keys if _is_published(key)]
         for key in published:
@@ -231,17 +230,17 @@ class ObjectStore:
         for name in names:
             self._bucket.put(f"{reference}/.{mine.attempt}/{name}", files[name])
         if time.monotonic() - begun > self._longest_write:
-            # By now these files may be taken for those of a crashed writer.
+            # Others may collect these files by now, as those of a crashed writer.
             raise ConnectionError(f"{reference}: publishing this took too long.")
         content = json.dumps(mine.model_dump(mode="json"), sort_keys=True).encode()
         return self._bucket.put_new(f"{reference}/{PUBLISHED}", content)
 
     def _published(self, reference: str) -> Publication | None:
-        raw = self._bucket.get(f"{reference}/{PUBLISHED}", _MOST_PUBLISHED)
+        raw = self._bucket.get(f"{reference}/{PUBLISHED}", _MAX_PUBLISHED)
         if raw is None:
             return None
         try:
-            if len(raw) > _MOST_PUBLISHED:
+            if len(raw) > _MAX_PUBLISHED:
                 raise ArtifactError(f"{reference}: {PUBLISHED} is too large.", "Trigger a new run.")
             return Publication.model_validate_json(raw)
         except ValidationError:
@@ -252,7 +251,7 @@ class ObjectStore:
         try:
             published = self._published(place)
         except ArtifactError:
-            return True  # Damaged: a matter for people, not for a sweep.
+            return True  # Damaged: left for people to examine.
         return published is not None and published.attempt == attempt
 
     def _delete_attempt(self, reference: str, attempt: str, names: list[str]) -> None:

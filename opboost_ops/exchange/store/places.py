@@ -1,8 +1,8 @@
-"""Common parts of all stores: places, waiting for one, disk space to send, and the identity.
+"""Functions common to all stores: places, waiting, disk space for sending, and the identity.
 
-The identity is written once, by the first run. It is no secret and no proof: anyone who may
-write the store can change or delete it, and then runs stop. It protects from mistakes, such as a
-share that is not mounted, behind whose empty folder a new store would begin.
+The identity is written once, by the first run. It is neither a secret nor a proof: anyone who may
+write to the store can change or delete it, and then runs stop. It protects from mistakes, such as
+an unmounted share, in whose empty mount point a new store would begin.
 """
 
 import hashlib
@@ -17,28 +17,28 @@ from opboost_ops.errors import ArtifactError, ContractError
 from opboost_ops.exchange.manifest import MANIFEST
 from opboost_ops.tables.spill.files import private_folder
 
-#: A name of a folder or file in a store; a dot at its beginning is for what is not published.
+#: Names of folders and files in a store; names that begin with a dot are not published.
 PLAIN_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$"
 
 _PLAIN = re.compile(PLAIN_NAME)
 
-#: Most bytes of an identity that are read.
+#: Maximum bytes of an identity that are read.
 IDENTITY_BYTES = 64
 
-_FORM = re.compile(r"[0-9a-f]{32}")
+_IDENTITY_PATTERN = re.compile(r"[0-9a-f]{32}")
 
-#: Where a store's identity lies; no name of a federation begins with a dot.
+#: Place of a store's identity; names of federations never begin with a dot.
 IDENTITY = ".identity"
 
 
 def parts_of(reference: str) -> list[str]:
-    """The folders of a place, outermost first.
+    """Return the folders of a place, outermost first.
 
     Args:
         reference: Place, or the beginning of one.
 
     Raises:
-        ArtifactError: It would lead out of the store, or to what is not published.
+        ArtifactError: The place is outside of the store, or unpublished.
     """
     parts = reference.split("/")
     if not all(map(_PLAIN.match, parts)):
@@ -47,10 +47,10 @@ def parts_of(reference: str) -> list[str]:
 
 
 def run_of(federation: str, run: str) -> str:
-    """The place of a whole run.
+    """Return the place of a whole run.
 
     Raises:
-        ArtifactError: It would be more or less than one run.
+        ArtifactError: The names are not those of one run.
     """
     place = f"{federation}/{run}"
     if len(parts_of(place)) != 2:
@@ -59,10 +59,10 @@ def run_of(federation: str, run: str) -> str:
 
 
 def manifest_last(reference: str, files: Mapping[str, bytes]) -> list[str]:
-    """Names of the files of an artifact in the order in which they are written.
+    """Return the names of an artifact's files in the order of writing, the manifest last.
 
     Raises:
-        ArtifactError: The manifest is not among them, or a name is not plain.
+        ArtifactError: The manifest is missing, or a name does not match `PLAIN_NAME`.
     """
     if MANIFEST not in files or not all(re.match(PLAIN_NAME, name) for name in files):
         raise ArtifactError(f"{reference}: these files are not an artifact.")
@@ -70,7 +70,7 @@ def manifest_last(reference: str, files: Mapping[str, bytes]) -> list[str]:
 
 
 def conflict(reference: str) -> ArtifactError:
-    """The error of a writer that finds other content at its place."""
+    """Return the error of a writer that finds other content at its place."""
     return ArtifactError(
         f"{reference}: this run has already published something else here.",
         "A table or a setting changed between two tries of one run: trigger a new run.",
@@ -83,16 +83,16 @@ def wait_for(
     timeout: float,
     pause: float,
 ) -> Mapping[str, bytes]:
-    """The files at a place as soon as they are whole; looks ever more slowly.
+    """Poll a place until it is published, at growing intervals, and return its files.
 
     Args:
         get: Reads the place once.
         reference: The place.
         timeout: Seconds to wait.
-        pause: Seconds before the second look.
+        pause: Seconds between the first two polls.
 
     Raises:
-        ArtifactError: They were not there in time.
+        ArtifactError: Nothing was published in time.
     """
     deadline = time.monotonic() + timeout
     while (files := get(reference)) is None:
@@ -108,75 +108,75 @@ def wait_for(
 
 
 def only_one_wins(write: Callable[[bytes], bool], read: Callable[[], bytes | None]) -> bool:
-    """Test that of two writers of one place at once, and a later one, at most one succeeds.
+    """Return True if at most one of two concurrent writers and a later one succeeds at a place.
 
     Args:
-        write: Writes the place if nothing is there; returns whether this writer was first.
-        read: What is there.
+        write: Writes the place if it is empty; returns whether this writer was first.
+        read: Reads the place.
     """
     with ThreadPoolExecutor(2) as pool:
         first = [*pool.map(write, (b"one", b"two"))]
     late = write(b"late")
-    # The first answer may be lost on its way and its repetition refused: nobody has won, then.
+    # If the first response is lost and its repetition rejected, no writer knows that it was first.
     return not late and sum(first) < 2 and read() in (b"one", b"two")
 
 
 def require_room(folder: Path, party: str, needed: int) -> None:
-    """Refuse parts that the disk cannot hold, before the first of them is written.
+    """Check the free disk space before parts are written.
 
     Args:
-        folder: Where they wait.
-        party: Whose, for the error.
-        needed: Bytes that they may take.
+        folder: Folder of the parts.
+        party: Their party, for the error.
+        needed: Maximum bytes of the parts.
 
     Raises:
-        ContractError: There is less room.
+        ContractError: Less space is free.
     """
     private_folder(folder)
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise ContractError(
-            f"What {party} sends needs up to {needed / 1e6:,.0f} MB in its home folder "
-            f"while it is sent, and {free / 1e6:,.0f} MB are free.",
-            "Free some, set keep_runs_days, or move home in site.yaml to a larger disk. Then "
+            f"{party} needs up to {needed / 1e6:,.0f} MB in its home folder to send this, but only "
+            f"{free / 1e6:,.0f} MB are free.",
+            "Free some space, set keep_runs_days, or move home in site.yaml to a larger disk. Then "
             "clear this task: nothing was written.",
         )
 
 
 def identity_from(agreement: str, run: str) -> str:
-    """The identity of a store that begins with a run; it tells nothing but which run that was.
+    """Return the identity of a store that begins with a run; it identifies this run only.
 
     Args:
-        agreement: Digest of what the run's parties have agreed to, their keys among it.
-        run: The run's id.
+        agreement: Digest of the agreement of the run's parties, including their keys.
+        run: ID of the run.
     """
     return hashlib.sha256(f"{agreement}/{run}".encode()).hexdigest()[:32]
 
 
 def parse_identity(raw: bytes) -> str:
-    """The identity in a file.
+    """Parse the file of an identity.
 
     Args:
-        raw: The file's content.
+        raw: Content of the file.
 
     Raises:
-        ArtifactError: It is none.
+        ArtifactError: It is not an identity.
     """
     text = raw[:IDENTITY_BYTES].decode("ascii", "replace").strip()
-    if not _FORM.fullmatch(text):
+    if not _IDENTITY_PATTERN.fullmatch(text):
         raise damaged_identity()
     return text
 
 
 def damaged_identity() -> ArtifactError:
-    """The error of a reader that finds something else in its place."""
+    """Return the error for a file that is not an identity."""
     return ArtifactError(
         f"The store's {IDENTITY} is damaged or was changed: it is not 32 hex digits.",
-        "See who may write there. Put it back from a copy, or remove it; then `opboost ledger "
-        "recover SITE --yes` writes the one that this party has pinned.",
+        "Check who may write to the store. Restore the file from a copy, or remove it; then "
+        "`opboost ledger recover SITE --yes` writes the identity that this party has pinned.",
     )
 
 
 def identity_contents(identity: str) -> bytes:
-    """The text of an identity's file."""
+    """Return the content of an identity's file."""
     return f"{identity}\n".encode()

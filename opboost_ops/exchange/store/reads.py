@@ -1,8 +1,8 @@
-"""Reads of what others wrote: regular files alone, within limits, signatures before anything large.
+"""Reads of untrusted files: regular files only, within limits, and signatures first.
 
-A store is written by others, and by anyone who can write there. An artifact is read in this order:
-manifest and signature, each up to a small size; then the reader says, by the verified manifest,
-which files there may be and how large each is; then exactly these, up to these sizes.
+Anyone with access to a store can write to it. An artifact is read in this order: manifest and
+signature, each up to a small size; then exactly the files that the verified manifest lists, with
+exactly the sizes that it lists.
 """
 
 import errno
@@ -19,17 +19,17 @@ from opboost_ops.exchange.files import MOST_PARTS, Files, is_part
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE
 from opboost_ops.exchange.rejection import Rejected
 
-#: Given manifest and signature, the names and sizes of all other files; raises `Rejected`.
+#: Verifies manifest and signature, and returns the sizes of all other files; raises `Rejected`.
 Admit = Callable[[Mapping[str, bytes]], Mapping[str, int]]
 
-#: Most bytes of what is read before anything is verified.
+#: Maximum bytes of the files that are read before verification.
 HEADS: Mapping[str, int] = {MANIFEST: 16 << 20, SIGNATURE: 1 << 20}
 
-#: Most files of an artifact that are no parts, and most of all.
+#: Maximum number of an artifact's files without parts, and in all.
 _MOST_OTHERS = 16
 MOST_FILES = MOST_PARTS + _MOST_OTHERS
 
-#: Most bytes of an artifact that is read without its signature being verified first, for people.
+#: Maximum bytes of an artifact that is shown to people without verification.
 MOST_UNVERIFIED = 512 << 20
 
 
@@ -44,16 +44,16 @@ class _Heads(Exception):  # noqa: N818
 def heads_alone(
     read: Callable[[Admit], Mapping[str, bytes] | None],
 ) -> Mapping[str, bytes] | None:
-    """Manifest and signature of an artifact, whose other files are not read.
+    """Read only manifest and signature of an artifact.
 
     Args:
         read: Reads the artifact, as `Store.get` or `Store.wait` do.
 
     Returns:
-        Both, not verified; None where ``read`` finds nothing.
+        Both files, not verified; None if nothing is published.
 
     Raises:
-        Rejected: There is what no artifact has.
+        Rejected: The place is not a valid artifact.
     """
 
     def stop(files: Mapping[str, bytes]) -> Mapping[str, int]:
@@ -61,8 +61,8 @@ def heads_alone(
 
     try:
         return read(stop)
-    except _Heads as found:
-        return found.files
+    except _Heads as heads:
+        return heads.files
 
 
 def read_within(
@@ -72,24 +72,24 @@ def read_within(
     what: str,
     again: Callable[[str, int], bytes | None] | None = None,
 ) -> Mapping[str, bytes] | None:
-    """All files of an artifact, within limits; its parts are read each time they are looked at.
+    """Read all files of an artifact, within limits; its parts are read at each access.
 
     Args:
-        names: What lies at its place.
-        read: Reads a file of at most so many bytes; None if it is gone.
-        admit: Verifies manifest and signature, and says what else there may be; without it, all
-            files are read up to a limit, and nothing is believed of them.
+        names: Names of the files at its place.
+        read: Reads a file up to a number of bytes; returns None if it does not exist.
+        admit: Verifies manifest and signature, and returns the sizes of all other files; if None,
+            all files are read up to a limit, without verification.
         what: Name of the place, for the error.
-        again: The same as ``read``, at any later time; ``read`` itself when absent.
+        again: The same as ``read`` for later accesses; ``read`` itself if None.
 
     Returns:
-        By name; None if one is gone.
+        The files by name; None if one does not exist.
 
     Raises:
-        Rejected: There is anything but what ``admit`` allows.
+        Rejected: The files are not those that ``admit`` returns.
     """
     if len(names) > MOST_FILES or sum(not is_part(name) for name in names) > _MOST_OTHERS:
-        raise Rejected("malformed", f"{what}: there are more files than any artifact has.")
+        raise Rejected("malformed", f"{what}: it has too many files.")
     files: dict[str, bytes] = {}
     for name in sorted(set(names) & set(HEADS)):
         raw = read(name, HEADS[name])
@@ -127,20 +127,20 @@ def _part(read: Callable[[str, int], bytes | None], name: str, size: int, what: 
 
 
 def too_large(what: str, name: str) -> Rejected:
-    """A file has more bytes than it may."""
-    return Rejected("bad_digest", f"{what}: {name} is larger than it may be.")
+    """Return the rejection of a file that exceeds its size limit."""
+    return Rejected("bad_digest", f"{what}: {name} exceeds its size limit.")
 
 
 @contextmanager
 def faults(what: str) -> Iterator[None]:
-    """Turn the system's errors into this software's, which name no path.
+    """Convert the system's errors into this software's errors, which show no paths.
 
     Args:
-        what: What is read or written.
+        what: Name of what is read or written.
 
     Raises:
         ConnectionError: The network of a mounted folder failed.
-        ArtifactError: Anything else failed.
+        ArtifactError: Another error of the system.
     """
     failure: Exception
     try:
@@ -153,34 +153,34 @@ def faults(what: str) -> Iterator[None]:
         else:
             failure = ArtifactError(
                 f"{what}: the store's folder failed ({name}).",
-                "See that it exists, that this user may write there, and that it is not full.",
+                "Check that it exists, that this user may write there, and that it is not full.",
             )
-    # Without the foreign exception, whose text names paths.
+    # Without the original exception, whose text contains paths.
     raise failure from None
 
 
 def read_artifact(place: Path, what: str, admit: Admit | None) -> Mapping[str, bytes] | None:
-    """The files of an artifact; None where there is none.
+    """Read the files of an artifact in a folder; return None if it does not exist.
 
     Args:
         place: Its folder.
         what: Its place in the store, for errors.
-        admit: Which of its files are read; see `reads.read_within`.
+        admit: Limits the files to read; see `read_within`.
 
     Raises:
-        Rejected: There is what no artifact has.
-        OSError: It cannot be read.
+        Rejected: The folder is not a valid artifact.
+        OSError: A file cannot be read.
     """
     try:
         folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except (FileNotFoundError, NotADirectoryError):
-        # A link is no folder here, either.
+        # A link, too, is not a directory here.
         return None
     try:
         with os.scandir(folder) as entries:
-            shown = (entry.name for entry in entries if not entry.name.startswith("."))
-            names = list(islice(shown, MOST_FILES + 1))
-        # The folder came here by one rename, and leaves by one: while it is here, all names are.
+            visible = (entry.name for entry in entries if not entry.name.startswith("."))
+            names = list(islice(visible, MOST_FILES + 1))
+        # Renames publish and remove the folder, so while it exists here, it is complete.
         crowded = len(names) > MOST_FILES
         if not (crowded or MANIFEST in names) or not os.path.samestat(
             os.fstat(folder), place.stat()
@@ -189,13 +189,13 @@ def read_artifact(place: Path, what: str, admit: Admit | None) -> Mapping[str, b
         read = partial(read_file, folder, what)
         return read_within(names, read, admit, what, partial(_again, place, what))
     except FileNotFoundError:
-        return None  # Its run was removed just now.
+        return None  # Its run was removed meanwhile.
     finally:
         os.close(folder)
 
 
 def _again(place: Path, what: str, name: str, most: int) -> bytes | None:
-    """A file of an artifact that was found here before."""
+    """Read a file of an artifact that was read before."""
     with faults(what):
         try:
             folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -210,16 +210,16 @@ def _again(place: Path, what: str, name: str, most: int) -> bytes | None:
 
 
 def read_file(folder: int, what: str, name: str, most: int) -> bytes:
-    """A regular file: no link, device or pipe, at which a reader would wait or never end.
+    """Read a regular file; links, devices and pipes are rejected.
 
     Args:
-        folder: An open folder.
-        what: Of which artifact, for errors.
-        name: The file's.
-        most: How many bytes it may have.
+        folder: File descriptor of its folder.
+        what: Name of the artifact, for errors.
+        name: Name of the file.
+        most: Maximum bytes of the file.
 
     Raises:
-        Rejected: It is none, or larger.
+        Rejected: It is not a regular file, or it is larger.
         OSError: It cannot be read.
     """
     try:
@@ -237,7 +237,7 @@ def read_file(folder: int, what: str, name: str, most: int) -> bytes:
             raise Rejected("malformed", f"{what}: {name} is not a regular file.")
         if status.st_size > most:
             raise too_large(what, name)
-        # No more room than it takes: the most that it may have is a thousand times as much.
+        # Allocate the current size only, because ``most`` may be far larger.
         raw = os.read(handle, status.st_size + 1)
         if len(raw) == status.st_size:
             return raw

@@ -17,18 +17,18 @@ from opboost_ops.tables.s3 import Login, S3Bucket
 
 __all__ = ["ENVIRONMENT", "THROWAWAY", "LocalStore", "ObjectStore", "Store", "open_store"]
 
-#: The type of a connection of Airflow's that names a store.
+#: Type of Airflow connections that name a store.
 CONNECTION = "opboost_store"
 
-#: How ``store`` names an environment variable that holds the URL.
+#: Prefix of ``store`` if an environment variable contains the URL.
 ENVIRONMENT = "env:"
 
 
 class Store(Protocol):
-    """Folders of files, each written once and seen whole or not at all.
+    """Artifacts, which are folders of files: each is written once, atomically.
 
-    All methods raise ``ConnectionError`` when the network or a server fails, so that trying again
-    may help, and an ``OpBoostError`` in all other cases.
+    All methods raise ``ConnectionError`` if the network or a server fails, so that a retry may
+    help, and an ``OpBoostError`` in all other cases.
     """
 
     @property
@@ -36,134 +36,136 @@ class Store(Protocol):
         """True if the store was made for an experiment and may hold seeded noise."""
 
     def identity(self) -> str | None:
-        """Which store this is, 32 hex digits; None where nothing says it.
+        """Return the store's identity, 32 hex digits; None if it has none yet.
 
         Raises:
-            ArtifactError: Something else is in its place.
+            ArtifactError: The identity is damaged.
         """
 
     def set_identity(self, identity: str) -> None:
-        """Say which store this is, where nothing says it yet.
+        """Write the store's identity, if it has none yet.
 
         Args:
             identity: 32 hex digits.
         """
 
     def keeps_first(self, federation: str) -> bool:
-        """Probe whether only one of several writers of one place succeeds, and what it wrote stays.
+        """Test whether only the first of several writers to a place succeeds, and its data stays.
 
         Args:
-            federation: Below its place; nothing stays there.
+            federation: Federation in whose folder a temporary place is used.
         """
 
     def put_once(self, reference: str, files: Mapping[str, bytes], *, durable: bool = True) -> bool:
-        """Publish a folder that contains a manifest.
+        """Publish an artifact.
 
         Args:
             reference: Its place.
-            files: Its files by name.
-            durable: Survives a power cut from now on. Otherwise, where that is much faster, a
-                power cut may leave the place empty or damaged; another process never sees that.
+            files: Its files by name, including a manifest.
+            durable: Whether the artifact must survive a power cut from now on. Otherwise some
+                stores write much faster, and a power cut may leave the place empty or damaged;
+                other processes never see that.
 
         Returns:
-            True if it was new, False if the same content was already there.
+            True if it is new, False if the same content was already published.
 
         Raises:
             ArtifactError: Other content was already published there.
         """
 
     def get(self, reference: str, admit: Admit | None = None) -> Mapping[str, bytes] | None:
-        """The files of a published folder, or None if no whole one is there.
+        """Return the files of an artifact; None if it is not published.
 
-        Parts of a long list are read from the store each time they are looked at.
+        Parts of a long list are read from the store at each access.
 
         Args:
-            reference: Their place.
-            admit: Verifies manifest and signature, before anything else is read, and says what
-                else there may be. Callers that use what is inside give one.
+            reference: Its place.
+            admit: Verifies manifest and signature before other files are read, and returns the
+                sizes of these. Required if the contents are used rather than only shown.
 
         Raises:
-            Rejected: There is something else, or what no artifact has: a link, a pipe, a device.
+            Rejected: The files are not those that ``admit`` returns, or there is a link, pipe or
+                device.
         """
 
     def wait(
         self, reference: str, timeout: float, admit: Admit | None = None
     ) -> Mapping[str, bytes]:
-        """The files at a reference as soon as they are published.
+        """Wait until an artifact is published, and return its files.
 
         Args:
-            reference: Their place.
+            reference: Its place.
             timeout: Seconds to wait.
-            admit: As for `get`.
+            admit: See `get`.
 
         Raises:
             ArtifactError: Nothing was published there in time.
-            Rejected: As by `get`.
+            Rejected: See `get`.
         """
 
     def written(self, reference: str) -> float | None:
-        """When a folder was published, by the store's clock.
+        """Return the time at which an artifact was published, by the store's clock.
 
         Args:
             reference: Its place.
 
         Returns:
-            Seconds since 1970; None if nothing is published there. Nobody has signed it.
+            Seconds since 1970, not signed by anyone; None if nothing is published there.
         """
 
     def runs(self, federation: str) -> list[str]:
-        """Ids of the runs of which anything is here, sorted; it may lag behind.
+        """Return the IDs of all runs in the store, sorted; the list may lag behind.
 
         Args:
-            federation: The runs' federation.
+            federation: Federation of the runs.
         """
 
     def garbage(self, older_than_seconds: float) -> list[str]:
-        """Remains of crashed writers; nothing published is ever among them.
+        """Return the remains of crashed writers; never published artifacts.
 
         Args:
-            older_than_seconds: Only what has not changed for so long.
+            older_than_seconds: Minimum seconds since their last change.
 
         Returns:
             Names inside the store, for people.
         """
 
     def collect(self, older_than_seconds: float) -> list[str]:
-        """Remove what `garbage` lists.
+        """Remove the remains that `garbage` returns.
 
         Args:
-            older_than_seconds: Only what has not changed for so long.
+            older_than_seconds: Minimum seconds since their last change.
 
         Returns:
-            What was removed.
+            The removed names.
         """
 
     def remove_run(self, federation: str, run: str) -> int:
-        """Remove a run with all its artifacts; each of them vanishes whole.
+        """Remove a run with all its artifacts, each atomically.
 
         Args:
-            federation: The run's federation.
-            run: Its id.
+            federation: Federation of the run.
+            run: ID of the run.
 
         Returns:
-            How many artifacts it had.
+            Number of artifacts of the run.
         """
 
-    # Last of all, because from here on its name hides the builtin.
+    # The last method, because its name hides the builtin from here on.
     def list(self, prefix: str) -> list[str]:
-        """References of the published folders below ``prefix``, sorted; it may lag behind."""
+        """Return the places of artifacts below ``prefix``, sorted; the list may lag behind."""
 
 
 def open_store(url: str, environ: Mapping[str, str] = os.environ) -> Store:
-    """The store that ``store`` in ``site.yaml`` names; see docs/exchange.md.
+    """Open the store that ``store`` in ``site.yaml`` names; see docs/exchange.md.
 
     Args:
         url: A folder, a ``file://`` or ``s3://`` URL, ``env:NAME`` for an environment variable that
-            holds one of these, or ``airflow:NAME`` for a connection of this worker's own Airflow.
-        environ: Where that variable is looked up.
+            contains one of these, or ``airflow:NAME`` for a connection of this worker's Airflow.
+        environ: The environment variables.
 
     Raises:
-        ConfigError: No store of that kind is known, or the URL carries credentials.
+        ConfigError: The URL is of an unknown kind, or contains credentials.
     """
     what = "store"
     if url.startswith(AIRFLOW):
@@ -173,7 +175,7 @@ def open_store(url: str, environ: Mapping[str, str] = os.environ) -> Store:
         what, url = f"store (from the variable {name})", environ.get(name, "")
         if not url or url.startswith(ENVIRONMENT):
             raise ConfigError(
-                f"store: the environment variable {name} holds no URL.",
+                f"store: the environment variable {name} contains no URL.",
                 "Set it to a folder or URL on this party's workers.",
             )
     if "://" not in url:
@@ -184,8 +186,10 @@ def open_store(url: str, environ: Mapping[str, str] = os.environ) -> Store:
     if scheme == "s3":
         return _s3(url, what)
     if scheme == "file":
-        raise ConfigError(f"{what}: a file:// URL names a host.", "Write file:///, then the path.")
-    # What stands before :// is shown only if it cannot be a secret.
+        raise ConfigError(
+            f"{what}: the file:// URL names a host.", "Write file:///, then the path."
+        )
+    # Show the text before :// only if it cannot be a secret.
     shown = f"{scheme}:// URLs" if re.fullmatch(r"[a-z]{1,10}", scheme) else "this kind of URL"
     raise ConfigError(
         f"{what}: this version has no store for {shown}.",
@@ -194,25 +198,23 @@ def open_store(url: str, environ: Mapping[str, str] = os.environ) -> Store:
 
 
 def store_of(connection: Mapping[str, str], what: str) -> Store:
-    """The store that a connection of Airflow's names.
+    """Open the store that an Airflow connection names.
 
     Args:
         connection: Its fields: ``host`` is the bucket, ``schema`` the prefix, ``login`` and
-            ``password`` the access key; perhaps ``endpoint``, ``region`` and ``session_token``.
-        what: What it is called in errors.
+            ``password`` the access key; ``endpoint``, ``region``, ``session_token`` are optional.
+        what: Name of the connection in errors.
 
     Raises:
-        ConfigError: It is none of a store, or half a login, or names no bucket.
+        ConfigError: The connection is of another type, has half a login, or names no bucket.
     """
     if connection["conn_type"] != CONNECTION:
-        raise ConfigError(
-            f"{what} is of another type than {CONNECTION}.", "Make it one of that type."
-        )
+        raise ConfigError(f"{what} is not of type {CONNECTION}.", "Change its type.")
     if bool(connection["login"]) != bool(connection["password"]):
         raise ConfigError(
             f"{what} has half a login.",
-            "Give the access key's id and the access key, or neither: then those of the "
-            "worker's environment are used.",
+            "Give the access key's ID and the access key, or neither to use those of the worker's "
+            "environment.",
         )
     login = Login(
         connection["login"],
@@ -229,27 +231,27 @@ def _connected(name: str) -> Store:
     connection = connection_of(name)
     if connection is None:
         raise ConfigError(
-            f"store: no connection {name} is in the secrets backends of this worker's own Airflow.",
+            f"store: the secrets backends of this worker's own Airflow have no connection {name}.",
             "Set it on this party's workers only, for example as AIRFLOW_CONN_"
-            f"{name.upper()}. The database of an Airflow that parties share is not asked.",
+            f"{name.upper()}. The database of an Airflow that parties share is not used.",
         )
     return store_of(connection, f"store (the connection {name})")
 
 
 def _s3(url: str, what: str, login: Login | None = None) -> ObjectStore:
-    form = "Write s3://bucket/prefix."
+    advice = "Write s3://bucket/prefix."
     try:
         parts = urlsplit(url)
     except ValueError:
         parts = None
     if parts is None or "@" in url or parts.query or parts.fragment or "?" in url:
         raise ConfigError(
-            f"{what}: the URL carries credentials or options, which do not belong there.",
-            f"{form} Credentials come from the environment: AWS_ACCESS_KEY_ID and the like.",
+            f"{what}: the URL contains credentials or options, which are not allowed there.",
+            f"{advice} Credentials come from the environment, such as AWS_ACCESS_KEY_ID.",
         )
     prefix = parts.path.strip("/")
     if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", parts.netloc):
-        raise ConfigError(f"{what}: the URL names no bucket.", form)
+        raise ConfigError(f"{what}: the URL names no bucket.", advice)
     if prefix and not all(re.match(PLAIN_NAME, part) for part in prefix.split("/")):
-        raise ConfigError(f"{what}: the prefix in the URL is not one of plain names.", form)
+        raise ConfigError(f"{what}: the prefix in the URL has invalid characters.", advice)
     return ObjectStore(S3Bucket(parts.netloc, prefix, login))

@@ -69,8 +69,8 @@ def test_the_button_reads_and_says_what_is_wrong_without_a_secret(
         "bucket does not exist": {"host": "no-such-bucket-anywhere"},
         "cannot be reached": {"extra": {"endpoint": "http://127.0.0.1:9", "region": "x"}},
         "names no bucket": {"host": ""},
-        "carries credentials": {"host": f"{KEY}:{SECRET}@bucket"},
-        "plain names": {"schema": f"a/../{SECRET}"},
+        "contains credentials": {"host": f"{KEY}:{SECRET}@bucket"},
+        "invalid characters": {"schema": f"a/../{SECRET}"},
         "half a login": {"password": ""},
         "misconfigured": {"extra": {"endpoint": f"http//{SECRET}", "region": "x"}},
         "another type": {"conn_type": "aws"},
@@ -113,7 +113,7 @@ def test_a_connection_of_an_airflow_that_parties_share_is_not_taken(
         monkeypatch.setenv("OPBOOST_PARTIES", parties or "")
         if parties is None:
             monkeypatch.delenv("OPBOOST_PARTIES")
-        with pytest.raises(ConfigError, match="no connection bank_store is in the secrets"):
+        with pytest.raises(ConfigError, match="have no connection bank_store"):
             open_store("airflow:bank_store")
     assert asked == []
     # An Airflow of one party alone is that party's.
