@@ -73,7 +73,7 @@ def test_the_button_reads_and_says_what_is_wrong_without_a_secret(
         "invalid characters": {"schema": f"a/../{SECRET}"},
         "half a login": {"password": ""},
         "misconfigured": {"extra": {"endpoint": f"http//{SECRET}", "region": "x"}},
-        "another type": {"conn_type": "aws"},
+        "not of type": {"conn_type": "aws"},
     }
     for words, changed in wrong.items():
         monkeypatch.setenv("AIRFLOW_CONN_BANK_STORE", connection(s3, s3_server, **changed))
