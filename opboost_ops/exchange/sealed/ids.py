@@ -29,7 +29,7 @@ _STRINGS: Mapping[str, _Check] = {
     "are not in Unicode's form NFC": lambda value: not unicodedata.is_normalized("NFC", value),
 }
 
-#: The ASCII whitespace that `str.strip` removes.
+#: ASCII whitespace, which `strip` removes.
 _BLANKS = bytes(i for i in range(128) if chr(i).isspace())
 
 
