@@ -15,7 +15,7 @@ from opboost_ops.orchestration.deployment.standalone import Standalone
 from opboost_ops.pipeline.catalogue import STAGES
 from opboost_ops.pipeline.phases import stages_by_task
 from tests.leakage.canaries import NAME, PARTIES, plant
-from tests.leakage.failing_stage import HORIZONTAL, planned
+from tests.leakage.failing_stage import HORIZONTAL
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 _PATCH = """
 import os, sys
 
-if "scheduler" in sys.orig_argv:
+if "opboost_ops.orchestration.deployment.components" in sys.orig_argv:
     sys.path.insert(0, os.environ["TEST_ROOT"])
     import json
     from opboost_ops.pipeline import catalogue
@@ -58,14 +58,23 @@ def test_on_a_real_scheduler_whole_and_failing_in_each_stage(
     monkeypatch.setenv("TEST_FAILURE", str(failure))
     federation = load_federation(canaries.federation)
     values = {party: canaries.one_of_each(party) for party in PARTIES}
-    # The last stage of each party in each DAG: errors are handled by the same code in all tasks,
-    # and the search beside it makes every stage fail.
-    every = planned(federation, values)
-    last = {(dag, party): name for name, (dag, _, party, _) in every.items()}
-    failures = {name: every[name] for name in last.values()}
-    messages = {}
     purposes: tuple[Purpose, ...] = get_args(Purpose)
     stages = {f"{NAME}_{purpose}": stages_by_task(federation, purpose) for purpose in purposes}
+    # The last stage of each party in each DAG: errors are handled by the same code in all tasks,
+    # and the search beside it makes every stage fail.
+    last = {
+        (dag, task.partition("_")[0]): (task, names[-1])
+        for dag, tasks in stages.items()
+        for task, names in tasks.items()
+    }
+    trained = {name for names in stages[f"{NAME}_train"].values() for name in names}
+    # Every stage of a feature holder's scoring is one of its training, too, and fails there.
+    failures = {
+        (party, name): (dag, task)
+        for (dag, party), (task, name) in last.items()
+        if dag == f"{NAME}_train" or name not in trained
+    }
+    messages = {}
     with Standalone(tmp_path / "airflow", canaries.root, canaries.sites) as airflow:
         client = airflow.client()
         while not all(client.has_dag(f"{NAME}_{purpose}") for purpose in ("train", "score")):
@@ -81,35 +90,39 @@ def test_on_a_real_scheduler_whole_and_failing_in_each_stage(
             for task in client.tasks(dag, run)
             for stage in (*stages[dag].get(task["task_id"], ())[:-1], "return_value")
         ]
-        for name, (dag, task, party, text) in failures.items():
-            failure.write_text(json.dumps({"stage": name, "party": party, "text": text}))
+        for (party, name), (dag, task) in failures.items():
+            plan = {"stage": name, "party": party, "text": values[party]}
+            failure.write_text(json.dumps(plan))
             run, failed = ended(client, dag, client.trigger(dag), "failed")
             assert failed == {task: "failed"}
-            messages[name] = client.error(dag, run, task, 1)
+            message = messages[party, name] = client.error(dag, run, task, 1)
             words = (
                 f"{name} at {party} failed unexpectedly (ComputeError)",
                 f"The table of {party} cannot be used in this run",
                 f"does not have enough usable common rows at {party}",
             )
-            assert any(text in messages[name] for text in words)
+            assert any(text in message for text in words)
         # Callbacks run after Airflow has said how the task ended.
         told, deadline = tmp_path / "airflow" / "told.jsonl", time.monotonic() + 30
-        while len(told.read_text().splitlines()) <= len(failures) and time.monotonic() < deadline:
+        # A run that fails in its last stage has judged its model, which is the champion's again.
+        expected = {
+            ("champion_changed", "register"),
+            ("model_kept", "register"),
+            *(("failure", name) for _, name in failures),
+        }
+        events = set()
+        while events != expected and time.monotonic() < deadline:
             time.sleep(0.1)
+            entries = map(json.loads, told.read_text().splitlines())
+            events = {(entry["event"], entry["stage"]) for entry in entries}
     failure.unlink()
     ran = {s for dag, (_, done) in whole.items() for t in done for s in stages[dag].get(t, [])}
     assert ran == set(STAGES) - HORIZONTAL
-    # Every stage of the feature holder's scoring is one of its training, too, and fails there.
-    assert {dag for dag, _ in last} == set(whole)
-    assert {party for _, party in last} == set(PARTIES)
+    assert {dag for dag, _ in failures.values()} == set(whole)
+    assert {party for party, _ in failures} == set(PARTIES)
     assert all(len(json.dumps(summary)) < 2048 for summary in summaries)
     assert list((tmp_path / "airflow" / "logs").rglob("*.log"))
-    events = [json.loads(line) for line in told.read_text().splitlines()]
-    # A run that fails in its last stage has promoted its model, and that one starts a scoring run.
-    assert {(entry["event"], entry["stage"]) for entry in events} == {
-        ("champion_changed", "register"),
-        *(("failure", name) for name in failures),
-    }
+    assert events == expected
     (tmp_path / "messages.txt").write_text("\n".join(messages.values()))
     assert canaries.outside(tmp_path / "airflow", patch) == []
     assert not canaries.own["shop"].found_in((tmp_path / "messages.txt").read_bytes())
