@@ -56,7 +56,7 @@ def restore(
     lost = sum(gap.lacks != "open" for gap in gaps)
     if lost:
         raise ConfigError(
-            f"The state is restored, with {lost} gaps.",
+            f"The state is restored, and lacks what is named above ({lost}).",
             "What was released since the backup is charged by `opboost ledger recover`; until "
             "then no run releases anything.",
         )

@@ -73,8 +73,8 @@ def check(site: SiteFolder, as_json: AsJson = False) -> None:
     if gaps:
         lost = sum(gap.lacks != "open" for gap in gaps)
         raise ConfigError(
-            f"{lost} gaps between the state of {declared.party} and its store, and "
-            f"{len(gaps) - lost} entries are charged that are not known to be published.",
+            f"Missing in the state or the store of {declared.party}: {lost}. Charged and not "
+            f"known to be published: {len(gaps) - lost}.",
             "docs/runbook.md has the fix for each; until then no run releases anything.",
         )
 
@@ -109,8 +109,8 @@ def recover(
                 "Mount the right one; or add --yes. Nothing was changed.",
             )
         raise ConfigError(
-            f"Recovery would end all releases and charge {lost} gaps, permanently; each next run "
-            "opens, and charges, new releases.",
+            f"Recovery would end all releases and permanently charge what is missing ({lost}); the "
+            "next run of each federation opens, and charges, new releases.",
             "Restore the newest backup, which costs less; or add --yes. Nothing was changed.",
         )
     done = recover_state(declared, policy)
@@ -120,8 +120,8 @@ def recover(
             "and no other one."
         )
     print(
-        f"{declared.party}: {done.releases} missing releases were charged, and {done.ended} open "
-        "releases have ended."
+        f"{declared.party}: missing releases charged: {done.releases}; open releases ended: "
+        f"{done.ended}."
     )
 
 

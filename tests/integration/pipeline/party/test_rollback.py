@@ -101,7 +101,7 @@ def drill(now: Workspace, put: Callable[[], object]) -> None:
         later.step(PARTY, "check_table")
     assert not [place for place in later.published() if place.endswith(f"/{PARTY}")]
     assert missing(now)
-    assert "missing releases were charged" in recover(now)
+    assert "missing releases charged: " in recover(now)
     after = charged(now)
     assert all(after[name] >= before[name] for name in before)
     assert missing(now) == []
@@ -221,7 +221,7 @@ def test_a_claim_without_the_partys_signature_is_not_counted_by_a_recovery(
     claimed = Workspace(two_nights.folder, "0" * 15 + "3")
     claimed.open()
     claim(claimed, 2**31)
-    assert recover(two_nights).startswith(f"{PARTY}: 1 missing releases were charged")
+    assert recover(two_nights).startswith(f"{PARTY}: missing releases charged: 1;")
 
 
 def test_a_recovery_charges_what_manifests_name_and_ends_everything(
