@@ -139,6 +139,6 @@ def some_rows(rows=240, seed=1):
     random = np.random.default_rng(seed)
     columns = [random.integers(1, most, rows) for most in (257, 5, 257)]
     label = (columns[0] + 40 * columns[1] + random.normal(0, 20, rows) > 200).astype(float)
-    growth = Growth(depth=2, learning_rate=0.3, penalty=1.0, least_node=5)
+    growth = Growth(depth=2, learning_rate=0.3, penalty=1.0, min_node_rows=5)
     settings = Settings(Objective("binary", 2), (Domain(1, 256),) * 3, 3, 8, growth)
     return columns, label, settings

@@ -18,9 +18,9 @@ from opboost_ops.domain import Domain
 from opboost_ops.extras.datasets import load
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.backend import Parameters, Private
-from opboost_ops.learning.boosters.lightgbm_backend import booster_of
-from opboost_ops.learning.private.sensitivity import scaled
-from opboost_ops.learning.private.trainer import bounds_of
+from opboost_ops.learning.boosters.lightgbm_backend import load_booster
+from opboost_ops.learning.private.sensitivity import scale_labels
+from opboost_ops.learning.private.trainer import label_bounds
 from opboost_ops.learning.private.tree import Candidates
 
 EPSILONS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
@@ -135,13 +135,13 @@ def _errors_after(stations: Sequence[int], cell: Mapping[str, Any]) -> tuple[lis
     train, held, label = table.frame.rows(~test), table.frame.rows(test), table.label[~test]
     if cell["method"] == _PLAIN:
         plain = replace(parameters, trainer="lightgbm", private=None)
-        booster = booster_of(trainer.train(train, label, plain))
+        booster = load_booster(trainer.train(train, label, plain))
         raw = (
             np.asarray(booster.predict(held.matrix, num_iteration=s, raw_score=True))
             for s in stations
         )
-        bounds, number = bounds_of(parameters), table.task == "regression"
-        found = (scaled(score, bounds) if number else score for score in raw)
+        bounds, number = label_bounds(parameters), table.task == "regression"
+        found = (scale_labels(score, bounds) if number else score for score in raw)
         return [_error(cell, score, table.label[test]) for score in found], 0.0
     grown = grow(cell["method"], train, label, parameters)
     candidates = Candidates.of(held.names, held.thresholds, held.categories)

@@ -30,7 +30,7 @@ DOMAIN = Domain(1, 65_536)
 TREES, LAYERS, BUCKETS = 20, 3, 16
 #: A small one and XGBoost's default; the paper's own is not known here.
 RATES = (0.1, 0.3)
-GROWTH = Growth(depth=LAYERS, learning_rate=0.1, penalty=1.0, least_node=20)
+GROWTH = Growth(depth=LAYERS, learning_rate=0.1, penalty=1.0, min_node_rows=20)
 _TRAIN = 2 / 3
 OBJECTIVE = Objective("binary", 2)
 
@@ -111,7 +111,7 @@ def run(options: Options) -> dict[str, Any]:
         "layers": LAYERS,
         "buckets": BUCKETS,
         "penalty": GROWTH.penalty,
-        "least_node": GROWTH.least_node,
+        "min_node_rows": GROWTH.min_node_rows,
         "rows": [] if measured is None else summary(measured, by, figures),
         "paper": PAPER,
     }
@@ -198,7 +198,7 @@ def _lightgbm(
         "objective": "binary",
         "learning_rate": growth.learning_rate,
         "lambda_l2": growth.penalty,
-        "min_data_in_leaf": growth.least_node,
+        "min_data_in_leaf": growth.min_node_rows,
         "max_depth": growth.depth,
         "num_leaves": 2**growth.depth,
         "min_data_in_bin": min_data_in_bin,

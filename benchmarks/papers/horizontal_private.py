@@ -30,8 +30,8 @@ EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 PARTIES = (3, 8)
 DELTA = 1e-6
 #: Trees from noisy sums have the defaults of a session; those from exact sums are few and small.
-NOISY = Growth(private_federboost.DEPTH, private_federboost.RATE, penalty=1.0, least_node=20)
-GROWTH = Growth(depth=2, learning_rate=0.3, penalty=1.0, least_node=20)
+NOISY = Growth(private_federboost.DEPTH, private_federboost.RATE, penalty=1.0, min_node_rows=20)
+GROWTH = Growth(depth=2, learning_rate=0.3, penalty=1.0, min_node_rows=20)
 TREES, BUCKETS = 20, 16
 _OBJECTIVE = horizontal.OBJECTIVE
 _TRAIN = 2 / 3
@@ -74,7 +74,7 @@ def run(options: Options) -> dict[str, Any]:
             "trees": private_federboost.TREES,
             "depth": NOISY.depth,
             "learning_rate": NOISY.learning_rate,
-            "trees_of_a_round": private_federboost.BATCH,
+            "trees_of_a_round": private_federboost.TREES_PER_ROUND,
         },
         "delta": DELTA,
         "colluding": 1,

@@ -20,7 +20,7 @@ from benchmarks.papers.measurements import measure_all
 from benchmarks.papers.settings import on_ten
 from benchmarks.papers.two_parties import DOMAIN, TwoParties
 from opboost_ops.extras.datasets import load
-from opboost_ops.learning.boosters.backend import Frame, held_back
+from opboost_ops.learning.boosters.backend import Frame, stopping_rows
 from opboost_ops.learning.metrics import main_metric
 from opboost_ops.mechanisms import Geometric, Mechanism
 from opboost_ops.privacy.consent.guessing import Law
@@ -126,7 +126,7 @@ def _constant(both: TwoParties) -> float:
 
 def _tuned(both: TwoParties, frame: Frame, test: np.ndarray, seed: int) -> float:
     label = both.label[: both.train]
-    judged = held_back(label, _JUDGED, seed, "ceiling")
+    judged = stopping_rows(label, _JUDGED, seed, "ceiling")
     nominal = [frame.names.index(name) for name in frame.categorical]
     best_score, model = np.inf, None
     for leaves, least in _SIZES:

@@ -14,7 +14,7 @@ import numpy as np
 from opboost_ops.learning.boosters.backend import Frame, Parameters
 from opboost_ops.learning.private import noise, sensitivity, trainer, tree
 from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, LEAF_UNITS
-from opboost_ops.learning.private.trainer import bounds_of, checked
+from opboost_ops.learning.private.trainer import checked_settings, label_bounds
 from opboost_ops.learning.private.tree import Candidates, Tree
 
 #: What `grow` can be: the trainer's own way, the same without geometric leaf clipping, the same
@@ -80,11 +80,11 @@ def grow(variant: str, frame: Frame, label: np.ndarray, parameters: Parameters) 
         label: Numbers or class indices, shape (n,).
         parameters: As for DPBoost.
     """
-    private = checked(parameters)
+    private = checked_settings(parameters)
     candidates = Candidates.of(frame.names, frame.thresholds, frame.categories)
     codes = candidates.codes(frame.matrix)
-    target = sensitivity.scaled(label, bounds_of(parameters))
-    regularisation = sensitivity.exactly(private.regularisation)
+    target = sensitivity.scale_labels(label, label_bounds(parameters))
+    regularisation = sensitivity.exact_fraction(private.regularisation)
     gain_range = sensitivity.gain_range()
     if variant == "paper":
         gain_range = paper_gain_range(regularisation)
@@ -94,7 +94,7 @@ def grow(variant: str, frame: Frame, label: np.ndarray, parameters: Parameters) 
         found = sensitivity.gradients(score[step.rows], target[step.rows])
         if variant in ("seq", "para"):
             found = np.clip(found, -GRADIENT_UNITS, GRADIENT_UNITS)
-        kept = sensitivity.taking_part(found)
+        kept = sensitivity.take_part(found)
         one = tree.grow(
             codes[step.rows[kept]],
             found[kept],
@@ -112,17 +112,19 @@ def grow(variant: str, frame: Frame, label: np.ndarray, parameters: Parameters) 
 
 
 def _steps(variant: str, rows: int, parameters: Parameters) -> Iterator[Step]:
-    private, trees = checked(parameters), parameters.trees
-    key, rate = noise.fresh_key(), sensitivity.exactly(parameters.learning_rate)
+    private, trees = checked_settings(parameters), parameters.trees
+    key, rate = noise.fresh_key(), sensitivity.exact_fraction(parameters.learning_rate)
     if variant == "seq":
         for _ in range(trees):
-            yield Step(np.arange(rows), sensitivity.exactly(private.epsilon) / trees, LEAF_UNITS)
+            yield Step(
+                np.arange(rows), sensitivity.exact_fraction(private.epsilon) / trees, LEAF_UNITS
+            )
     elif variant == "para":
         # Halves of what is left: each row's tree is geometric, and the last trees get nothing.
-        place = _trailing_zeros(noise.words(key, 0, rows))
+        place = _trailing_zeros(noise.random_words(key, 0, rows))
         for number in range(trees):
             mine = np.flatnonzero(place == number)
-            yield Step(mine, sensitivity.exactly(private.epsilon), LEAF_UNITS)
+            yield Step(mine, sensitivity.exact_fraction(private.epsilon), LEAF_UNITS)
     else:
         spend = sensitivity.tree_budget(private.epsilon, trees, private.trees_per_ensemble)
         for ensemble, size in enumerate(sensitivity.ensembles(trees, private.trees_per_ensemble)):

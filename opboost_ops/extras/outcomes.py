@@ -19,7 +19,7 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.party_state import forgotten_of
-from opboost_ops.learning.distribution import LEAST
+from opboost_ops.learning.distribution import MIN_PEOPLE
 from opboost_ops.learning.intervals import Comparison
 from opboost_ops.learning.metrics import Interval, Task
 from opboost_ops.learning.registry.registry import Registry, federation_in
@@ -87,10 +87,10 @@ def report(
     people = pl.DataFrame({_ID: ids.filter(settled).cast(pl.String), _LABEL: truths})
     paths = folder.glob(f"{mode}-*.parquet")
     scored = people.join(_scores([*paths], trained.id.column, people, version, mode), on=_ID)
-    if scored.height < LEAST:
+    if scored.height < MIN_PEOPLE:
         raise ContractError(
             f"Version {version} has scored {scored.height} of the {people.height} people whose "
-            f"outcome is known; a report needs {LEAST}.",
+            f"outcome is known; a report needs {MIN_PEOPLE}.",
             "Wait for more outcomes, or name the version that scored them: --version. The endpoint "
             "keeps no scores: score these people by `opboost score`, too.",
         )
@@ -216,7 +216,7 @@ def _scores(
 
 def _groups(task: Task, outcome: np.ndarray, score: np.ndarray) -> tuple[Group, ...]:
     order = np.argsort(score, kind="stable")
-    parts = np.array_split(order, min(_GROUPS, len(order) // LEAST))
+    parts = np.array_split(order, min(_GROUPS, len(order) // MIN_PEOPLE))
     return tuple(
         Group(rows=len(at), score=float(score[at].mean()), observed=_observed(task, outcome[at]))
         for at in parts

@@ -1,8 +1,8 @@
-"""Distributions of scores as counts by bins, and numbers for pictures of held-out rows.
+"""Histograms of scores, and curves of held-out rows for plots.
 
-The counts are exact functions of people's rows: they are for the party that holds the scores
-themselves. A bin has nobody or `LEAST` people, so no bar is one person; two pictures of nearly the
-same people still differ by those who are in one of them.
+The counts are exact functions of people's rows, so they are only for the party that has the scores.
+Each bin has no people or at least `MIN_PEOPLE`, so no bar is a single person. Two histograms of
+nearly the same people still reveal the difference.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,59 +14,59 @@ import numpy as np
 from opboost_ops.learning.metrics import Task
 from opboost_ops.tables.spill.arrays import nth_smallest, slices, total
 
-#: How many people a bin has at least, unless it has none; of fewer people there is no picture.
-LEAST = 10
+#: The least number of people in a bin that is not empty, and in a histogram.
+MIN_PEOPLE = 10
 
-#: Into how many bins probabilities are counted, and about how many numbers are.
-_PARTS = 20
+#: Number of bins of probabilities, and approximate number of bins of numbers.
+_BINS = 20
 
-#: Steps of a scale that people read, between one power of ten and the next.
+#: Round steps of a scale, per power of ten.
 _STEPS = (1.0, 2.0, 5.0, 10.0)
 
-#: Points of a curve, and groups of rows.
+#: Most points of a curve, and number of groups of rows.
 _POINTS, _GROUPS = 100, 10
 
 
-def grid(task: Task, scores: np.ndarray) -> np.ndarray:
-    """Where bins may end, before any are merged.
+def bin_ends(task: Task, scores: np.ndarray) -> np.ndarray:
+    """Return the ends of bins before any are merged.
 
     Args:
-        task: What was learnt.
-        scores: Shape (n,), in memory or mapped; those that are finite count.
+        task: The task of the label.
+        scores: Shape (n,), in memory or mapped; only finite scores count.
 
     Returns:
-        Ends in rising order, at least two. Of probabilities twentieths of [0, 1], whatever the
-        scores are. Of numbers multiples of a round step between the `LEAST`-th lowest and the
-        `LEAST`-th highest score, or those with a twentieth beyond them if that is further in; of
-        fewer than twice as many one bin around the median.
+        At least two ends, ascending. For probabilities, multiples of 1/20 whatever the scores are.
+        For numbers, multiples of a round step that cover all but the lowest and the highest 5 % of
+        the scores (at least all but `MIN_PEOPLE` - 1 on each side); for few scores, one bin around
+        the median.
     """
     if task != "regression":
-        return np.arange(_PARTS + 1) / _PARTS
+        return np.arange(_BINS + 1) / _BINS
     finite = partial(_finite, scores)
     count = sum(map(len, finite()))
-    beyond = max(LEAST, count // _PARTS) - 1
-    if count <= 2 * beyond + 1:  # Then they are few.
+    beyond = max(MIN_PEOPLE, count // _BINS) - 1
+    if count <= 2 * beyond + 1:  # There are few scores.
         low = high = float(np.median(np.concatenate(list(finite()))))
     else:
         low, high = nth_smallest(finite, beyond), nth_smallest(finite, count - 1 - beyond)
     size = max(abs(low), abs(high))
-    apart = high - low
-    # Below 1e-90 parts of a step would be no numbers: then all scores count as equal, or as zero.
-    raw = next(wide for wide in (apart, size, 1.0) if wide > max(1e-9 * size, 1e-90)) / _PARTS
+    width = high - low
+    # Below 1e-90 the step would underflow: treat all scores as equal, or as zero.
+    raw = next(each for each in (width, size, 1.0) if each > max(1e-9 * size, 1e-90)) / _BINS
     power = 10.0 ** np.floor(np.log10(raw))
     step = next(part * power for part in _STEPS if part * power >= raw * 0.999)
     first, last = int(np.floor(low / step)), int(np.ceil(high / step))
-    # Through their digits, so that 0.3 is not 0.30000000000000004.
+    # Convert through decimal digits, so that 0.3 is not 0.30000000000000004.
     multiples = range(first, max(last, first + 1) + 1)
     return np.array([float(f"{at * step:.12g}") for at in multiples])
 
 
-def on_grid(scores: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """How many scores lie in each bin, int64, shape (len(ends) - 1,).
+def count_scores(scores: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Return the number of scores in each bin, int64, shape (len(ends) - 1,).
 
     Args:
-        scores: As `grid` takes them.
-        ends: From `grid`; what lies beyond counts to the first or the last bin.
+        scores: As for `bin_ends`.
+        ends: From `bin_ends`; scores beyond them count in the first or the last bin.
     """
     bins = np.zeros(len(ends) - 1, dtype=np.int64)
     for block in _finite(scores):
@@ -74,31 +74,31 @@ def on_grid(scores: np.ndarray, ends: np.ndarray) -> np.ndarray:
     return bins
 
 
-def counted(name: str, scores: np.ndarray, ends: np.ndarray) -> dict[str, Any]:
-    """How many scores lie in each bin; see `merged`.
+def histogram(name: str, scores: np.ndarray, ends: np.ndarray) -> dict[str, Any]:
+    """Return a histogram of scores; see `merge_bins`.
 
     Args:
-        name: Of what these are the scores.
-        scores: As `grid` takes them.
-        ends: From `grid`.
+        name: Name of the histogram.
+        scores: As for `bin_ends`.
+        ends: From `bin_ends`.
     """
-    return merged(name, on_grid(scores, ends).tolist(), ends.tolist())
+    return merge_bins(name, count_scores(scores, ends).tolist(), ends.tolist())
 
 
-def merged(name: str, bins: Sequence[int], ends: Sequence[float]) -> dict[str, Any]:
-    """Bins of few people merged with those after them.
+def merge_bins(name: str, bins: Sequence[int], ends: Sequence[float]) -> dict[str, Any]:
+    """Merge bins of few people with the next bins.
 
     Args:
-        name: Of what these are the scores.
-        bins: How many scores lie in each.
+        name: Name of the histogram.
+        bins: Number of scores in each bin.
         ends: One more than bins.
 
     Returns:
-        ``name``; ``rows``, ``edges`` (one more than bins) and ``counts``, each 0 or at least
-        `LEAST`. Of fewer than `LEAST` scores ``rows`` is null and there are no bins.
+        ``name``, ``rows``, ``edges`` (one more than bins) and ``counts``, each 0 or at least
+        `MIN_PEOPLE`. For fewer than `MIN_PEOPLE` scores, ``rows`` is null and there are no bins.
     """
     rows = sum(bins)
-    if rows < LEAST:
+    if rows < MIN_PEOPLE:
         return {"name": name, "rows": None, "edges": [], "counts": []}
     edges, counts = [float(ends[0])], list[int]()
     pending = 0
@@ -106,14 +106,14 @@ def merged(name: str, bins: Sequence[int], ends: Sequence[float]) -> dict[str, A
         pending += count
         if pending == 0 and counts and counts[-1] == 0:
             edges[-1] = end
-        elif pending == 0 or pending >= LEAST:
+        elif pending == 0 or pending >= MIN_PEOPLE:
             counts.append(pending)
             edges.append(end)
             pending = 0
     if pending:
-        # The last few go with those before them, and with all that is empty in between.
+        # Merge the last few with the preceding bins, including empty ones.
         edges.append(float(ends[-1]))
-        while pending < LEAST:
+        while pending < MIN_PEOPLE:
             pending += counts.pop()
             edges.pop(-2)
         counts.append(pending)
@@ -123,19 +123,19 @@ def merged(name: str, bins: Sequence[int], ends: Sequence[float]) -> dict[str, A
 def held_out_distribution(
     task: Task, classes: list[str], truth: np.ndarray, prediction: np.ndarray
 ) -> dict[str, Any]:
-    """The scores of rows of which it is known what they are, apart by what they are.
+    """Return the scores of held-out rows by true class or value.
 
     Args:
-        task: What was learnt.
-        classes: In words and in order; none in regression.
+        task: The task of the label.
+        classes: Names of the classes, in order; empty in regression.
         truth: Numbers or class indices, shape (n,).
-        prediction: Scores as a file of scores has them: of two classes the positive one's
-            probability, shape (n,); of several all probabilities, shape (n, classes); or numbers.
+        prediction: Scores as in a file of scores: for two classes, the probability of the positive
+            one, shape (n,); for more, all probabilities, shape (n, classes); or numbers.
 
     Returns:
-        ``least`` and ``series``, see `counted`: one of each of two classes; of several classes the
-        likeliest class's probability where it is right and where it is not; of numbers what was
-        predicted and what was so.
+        ``least`` and ``series``, which are histograms: one per class for two classes; for more,
+        the probability of the most likely class where it is right and where it is wrong; for
+        numbers, predicted and true values.
     """
     if task == "regression":
         parts = {"predicted": prediction, "true": truth}
@@ -144,28 +144,28 @@ def held_out_distribution(
         parts = {"right": sure[right], "wrong": sure[~right]}
     else:
         parts = {f"class {name}": prediction[truth == at] for at, name in enumerate(classes)}
-    # What was so lies further apart than what was predicted.
+    # True values spread wider than predictions, so they determine the bins.
     return _distribution(task, parts, truth if task == "regression" else np.ravel(prediction))
 
 
 def new_distribution(
     task: Task, scores: np.ndarray, predicted: Mapping[str, int] | None
 ) -> dict[str, Any]:
-    """The scores of new rows.
+    """Return the distribution of the scores of new rows.
 
     Args:
-        task: What was learnt.
-        scores: The file's column ``score``, shape (n,), in memory or mapped.
-        predicted: How many rows are of each class that any is of, as text; None in regression.
+        task: The task of the label.
+        scores: Column ``score`` of the file, shape (n,), in memory or mapped.
+        predicted: Number of rows by predicted class, as text; None in regression.
 
     Returns:
-        ``least`` and ``series``, of one; ``mean`` of at least `LEAST` scores; ``said``, rows by
-        class, if no class has between one and `LEAST` of them.
+        ``least`` and ``series``, a single histogram; ``mean`` of at least `MIN_PEOPLE` scores;
+        ``said``, rows by predicted class, if each class has at least `MIN_PEOPLE`.
     """
     distribution = _distribution(task, {"scores": scores}, scores)
-    if len(scores) >= LEAST:
+    if len(scores) >= MIN_PEOPLE:
         distribution["mean"] = total(scores) / len(scores)
-        if predicted and min(predicted.values()) >= LEAST:
+        if predicted and min(predicted.values()) >= MIN_PEOPLE:
             distribution["said"] = dict(sorted(predicted.items()))
     return distribution
 
@@ -173,37 +173,39 @@ def new_distribution(
 def _distribution(
     task: Task, parts: Mapping[str, np.ndarray], scores: np.ndarray
 ) -> dict[str, Any]:
-    enough = sum(map(len, _finite(scores))) >= LEAST
-    ends = grid(task, scores) if enough else np.array([0.0, 1.0])
-    return {"least": LEAST, "series": [counted(name, of, ends) for name, of in parts.items()]}
+    enough = sum(map(len, _finite(scores))) >= MIN_PEOPLE
+    ends = bin_ends(task, scores) if enough else np.array([0.0, 1.0])
+    return {
+        "least": MIN_PEOPLE,
+        "series": [histogram(name, of, ends) for name, of in parts.items()],
+    }
 
 
 def _finite(scores: np.ndarray) -> Iterator[np.ndarray]:
-    """The finite ones, some rows at a time."""
+    """Yield the finite scores in blocks."""
     for rows in slices(len(scores)):
         block = scores[rows]
         yield block[np.isfinite(block)]
 
 
 def curves(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, Any]:
-    """All curves of one model.
+    """Return all curves of a model.
 
-    Each step of a curve is a held-out row: they are for the party that holds these rows.
+    Each step of a curve is a held-out row, so curves are only for the party that has these rows.
 
     Args:
-        task: What was learnt.
+        task: The task of the label.
         label: Numbers or class indices, shape (n,), n >= 1.
-        prediction: As `metrics.evaluate` takes it.
+        prediction: As for `metrics.evaluate`.
 
     Returns:
-        Of two classes ``roc`` (false against true positive rate), ``pr`` (recall against
-        precision), ``gains`` (share of rows, highest scores first, against the share of all
-        positives among them), each a list of points; and ``calibration``, groups of ascending
-        scores with ``rows``, ``score`` and the ``share`` of positives. Of several classes
-        ``confusion``, rows by class and by likeliest class, and ``calibration`` of the likeliest
-        class. Of a number ``residuals``, groups of ascending predictions with ``rows``,
-        ``prediction``, ``mean`` residual and its quantiles ``low``, ``middle`` and ``high`` (0.1,
-        0.5 and 0.9).
+        For two classes, lists of points: ``roc`` (false against true positive rate), ``pr``
+        (recall against precision) and ``gains`` (share of rows, highest scores first, against
+        their share of all positives); and ``calibration``, groups of ascending scores with
+        ``rows``, ``score`` and the ``share`` of positives. For more classes, ``confusion``, rows
+        by true and most likely class, and ``calibration`` of the most likely class. For numbers,
+        ``residuals``, groups of ascending predictions with ``rows``, ``prediction``, ``mean``
+        residual and its quantiles ``low``, ``middle`` and ``high`` (0.1, 0.5 and 0.9).
     """
     if task == "regression":
         return {"residuals": _residuals(label, prediction)}
@@ -218,20 +220,20 @@ def curves(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, A
         return {"confusion": rows.tolist(), "calibration": calibration}
     order = np.argsort(prediction, kind="stable")
     calibration = _calibration(label, prediction, order)
-    # Rows of one score count together, in whatever order they are.
-    return {**_ranked(label, prediction, order[::-1]), "calibration": calibration}
+    # Rows with equal scores count together, whatever their order.
+    return {**_ranking_curves(label, prediction, order[::-1]), "calibration": calibration}
 
 
 def base_rates(task: Task, label: np.ndarray, classes: int) -> dict[str, Any]:
-    """Base rates among the held-out rows, whatever the model.
+    """Return the base rates of the held-out rows, which no model affects.
 
     Args:
-        task: What was learnt.
+        task: The task of the label.
         label: Numbers or class indices, shape (n,), n >= 1.
-        classes: How many; 0 in regression.
+        classes: Number of classes; 0 in regression.
 
     Returns:
-        ``shares`` of the classes in order, or ``mean`` and ``deviation`` of a number.
+        ``shares`` of the classes in order, or ``mean`` and ``deviation`` of the numbers.
     """
     if task == "regression":
         return {"mean": float(label.mean()), "deviation": float(label.std())}
@@ -239,14 +241,14 @@ def base_rates(task: Task, label: np.ndarray, classes: int) -> dict[str, Any]:
     return {"shares": (counts / len(label)).tolist()}
 
 
-def _ranked(label: np.ndarray, score: np.ndarray, order: np.ndarray) -> dict[str, Any]:
+def _ranking_curves(label: np.ndarray, score: np.ndarray, order: np.ndarray) -> dict[str, Any]:
     ends = np.flatnonzero(np.r_[np.diff(score[order]) != 0, True])
     hits = np.cumsum(label[order])[ends]
     count = ends + 1.0
     alarms = count - hits
     recall = hits / max(float(hits[-1]), 1.0)
     wrong = alarms / max(float(alarms[-1]), 1.0)
-    points = _thinned(len(ends))
+    points = _curve_points(len(ends))
     origin = [[0.0, 0.0]]
     return {
         "roc": origin + np.column_stack([wrong, recall])[points].tolist(),
@@ -255,7 +257,7 @@ def _ranked(label: np.ndarray, score: np.ndarray, order: np.ndarray) -> dict[str
     }
 
 
-def _thinned(count: int) -> np.ndarray:
+def _curve_points(count: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(count, _POINTS)).astype(np.int64))
 
 

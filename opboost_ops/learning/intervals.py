@@ -1,15 +1,16 @@
-"""Intervals of held-out metrics, and of the difference of two models' metrics.
+"""Confidence intervals of held-out metrics, and of the difference between two models' metrics.
 
-The standard error comes from each row's influence (`influence`), and the interval from Student's
-quantile on the scale where the metric is closest to normal: log odds of an AUC, the logarithm of
-losses and of 1 - R2. Few rows decide an AUC of rare positives or a squared error with heavy tails,
-so the degrees of freedom count the rows that matter, and a skewed metric gets a longer tail
-(Johnson, JASA 1978). An accuracy has Wilson's interval. Other training rows are not covered.
+The standard error follows from each row's influence (`influences`), and the interval from
+Student's quantile on the scale on which the metric is closest to normal: log odds for an AUC, the
+logarithm for losses and 1 - R2. Few rows decide an AUC with rare positives or a squared error with
+heavy tails, so the degrees of freedom count the effective rows, and a skewed metric gets a longer
+tail (Johnson, JASA 1978). Accuracy has Wilson's interval. The intervals do not cover the choice of
+training rows.
 
 >>> compared = Comparison("binary", label, {"new": score, "old": other})
 >>> compared.interval("new", "auc")
 Interval(value=0.71, low=0.68, high=0.74)
->>> compared.gain("new", "old", "auc")  # Above zero where the first is better, for losses too.
+>>> compared.gain("new", "old", "auc")  # Positive if the first model is better, also for losses.
 Interval(value=0.02, low=-0.01, high=0.05)
 """
 
@@ -34,39 +35,39 @@ from opboost_ops.privacy.attacks import wilson
 def influences(
     task: Task, label: np.ndarray, predictions: Mapping[str, np.ndarray]
 ) -> dict[str, dict[str, np.ndarray]]:
-    """The effect of each row on the metrics of several models.
+    """Return the influence of each row on the metrics of several models.
 
     Args:
-        task: What was learnt.
+        task: The task of the label.
         label: Numbers or class indices, shape (n,).
-        predictions: By the models' names; shapes as in `metrics.evaluate`.
+        predictions: Predictions by model; shapes as in `metrics.evaluate`.
 
     Returns:
-        By name and metric, shape (n,); each has the mean zero, up to rounding. Metrics that are
-        undefined, as `metrics.evaluate` says, are left out.
+        Influences by model and metric, shape (n,), with mean zero up to rounding. Undefined metrics
+        are omitted, as in `metrics.evaluate`.
     """
-    return {name: _of(task, label, of) for name, of in predictions.items()}
+    return {name: _influences(task, label, of) for name, of in predictions.items()}
 
 
-def _of(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, np.ndarray]:
+def _influences(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, np.ndarray]:
     effects = {
         name: losses - losses.mean() for name, losses in row_losses(task, label, prediction).items()
     }
     if (label == label[0]).all():
         return effects
     if task == "regression":
-        effects["r2"] = _r2(label, (label - prediction) ** 2)
+        effects["r2"] = _r2_influence(label, (label - prediction) ** 2)
     elif task == "binary":
-        effects["auc"] = _auc(label == 1, prediction)
+        effects["auc"] = _auc_influence(label == 1, prediction)
     else:
         present = [int(c) for c in np.unique(label)]
-        areas = [_auc(label == c, prediction[:, c]) for c in present]
+        areas = [_auc_influence(label == c, prediction[:, c]) for c in present]
         effects["auc"] = np.mean(areas, axis=0)
     return effects
 
 
-def _r2(label: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Of 1 - mse / variance, by the delta method."""
+def _r2_influence(label: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """Return the influences on 1 - mse / variance, by the delta method."""
     about = (label - label.mean()) ** 2
     spread, mse = about.mean(), squares.mean()
     if spread == 0:
@@ -74,14 +75,18 @@ def _r2(label: np.ndarray, squares: np.ndarray) -> np.ndarray:
     return np.asarray((mse / spread * (about - spread) - (squares - mse)) / spread)
 
 
-def _auc(positive: np.ndarray, score: np.ndarray) -> np.ndarray:
-    """Of each row: the share of the other class that it is on the right side of; ties half."""
+def _auc_influence(positive: np.ndarray, score: np.ndarray) -> np.ndarray:
+    """Return the influences on the AUC.
+
+    They follow from the share of rows of the other class that a row is correctly ordered with,
+    where a tie counts half.
+    """
     n, (m, k) = len(score), (int(positive.sum()), int((~positive).sum()))
     ranks = average_ranks(score)
     won = (ranks[positive] - average_ranks(score[positive])) / k
     lost = (ranks[~positive] - average_ranks(score[~positive])) / m
     effects = np.empty(n)
-    # DeLong's variances have one row less in their denominators, which few positives need.
+    # As in DeLong's variances, the denominators are one row less, which matters for few positives.
     effects[positive] = (won - won.mean()) * n / math.sqrt(m * max(m - 1, 1))
     effects[~positive] = (lost.mean() - lost) * n / math.sqrt(k * max(k - 1, 1))
     return effects
@@ -93,32 +98,32 @@ LEVEL = 0.95
 #: The method as a note under a table.
 METHOD = "Student's t by each held-out row's influence; Wilson's interval of an accuracy"
 
-#: A squared error of which fewer rows than this share make the standard error has heavy tails.
-_HEAVY = 0.05
+#: A squared error has heavy tails if fewer effective rows than this share make its standard error.
+_HEAVY_TAILS = 0.05
 
-#: Effective rows per degree of freedom, by the coverage under normal and heavy-tailed errors.
+#: Effective rows per degree of freedom, fitted to the coverage with normal and heavy-tailed errors.
 _ROWS_PER_DEGREE = 1.5
 
 
 class Comparison:
-    """Metrics of several models on the same held-out rows, with intervals.
+    """Metrics of several models on the same held-out rows, with confidence intervals.
 
     Args:
-        task: What was learnt.
+        task: The task of the label.
         label: Numbers or class indices, shape (n,), n >= 1.
-        predictions: By the models' names; shapes as in `metrics.evaluate`.
+        predictions: Predictions by model; shapes as in `metrics.evaluate`.
     """
 
     def __init__(
         self, task: Task, label: np.ndarray, predictions: Mapping[str, np.ndarray]
     ) -> None:
-        # A model may be there twice: unchanged tables train the reference again.
+        # Two names may stand for the same predictions: unchanged tables train the reference again.
         first = {id(predictions[name]): name for name in [*predictions][::-1]}
         same = {name: first[id(of)] for name, of in predictions.items()}
         predictions = {name: predictions[name] for name in dict.fromkeys(same.values())}
-        # Of the rows as they lie: to the last bit what `metrics.evaluate` says of them.
+        # Keep the order of rows, so that values equal those of `metrics.evaluate` to the bit.
         values = {name: all_metrics(task, label, of) for name, of in predictions.items()}
-        # The order of a table is nobody's business: the same rows give the same in any order.
+        # Sort the rows, so that intervals do not depend on their order.
         columns = [np.atleast_2d(of.T) for of in [*predictions.values()][::-1]]
         order = np.lexsort(np.concatenate([*columns, label[None]]))
         ordered = {name: of[order] for name, of in predictions.items()}
@@ -137,15 +142,15 @@ class Comparison:
         return {metric: values[metric] for metric in self._evaluated if metric in values}
 
     def names(self) -> tuple[str, ...]:
-        """Metrics that are defined on these rows, and have intervals."""
+        """The metrics that are defined on these rows."""
         return tuple(next(iter(self._of.values())))
 
     def models(self) -> tuple[str, ...]:
-        """Names of the models, as they were given."""
+        """The names of the models, in the given order."""
         return tuple(self._values)
 
     def has(self, name: str) -> bool:
-        """True if a model is among them."""
+        """True if there is a model of this name."""
         return name in self._values
 
     def interval(self, name: str, metric: str) -> Interval:
@@ -156,12 +161,12 @@ class Comparison:
         if metric == "auc":
             return self._of_auc(value, influence)
         if metric == "r2":
-            low, high = _around_logarithm(1 - value, -influence)
+            low, high = _logarithmic_interval(1 - value, -influence)
             return Interval(value, 1 - high, 1 - low)
-        return Interval(value, *_around_logarithm(value, influence))
+        return Interval(value, *_logarithmic_interval(value, influence))
 
     def gain(self, name: str, base: str, metric: str) -> Interval:
-        """The advantage of one model over another on the same rows; see the module."""
+        """The interval of one model's advantage over another; positive if it is better."""
         sign = -1.0 if metric in LOSSES else 1.0
         value = sign * (self._values[name][metric] - self._values[base][metric])
         influence = sign * (self._of[name][metric] - self._of[base][metric])
@@ -170,13 +175,13 @@ class Comparison:
         return Interval(value, value - below, value + above)
 
     def heavy_tailed(self, name: str) -> bool:
-        """True if few rows decide a regression's squared error, so that its intervals are wide."""
+        """True if few rows dominate a regression's squared error, which widens its intervals."""
         influence = self._of[name].get("r2")
-        return influence is not None and _effective_rows(influence) < _HEAVY * len(influence)
+        return influence is not None and _effective_rows(influence) < _HEAVY_TAILS * len(influence)
 
     def _of_auc(self, value: float, influence: np.ndarray) -> Interval:
         if not influence.any():
-            # All pairs are in order, or none: the chance that each row of the rarer class is.
+            # All pairs are ordered correctly, or none: a bound on the chance of this by row.
             reach = (1 - LEVEL) ** (1 / self._rarer)
             ends = {1.0: (reach, 1.0), 0.0: (0.0, 1 - reach)}
             return Interval(value, *ends.get(value, (value, value)))
@@ -191,20 +196,20 @@ def _wilson(share: float, rows: int) -> Interval:
     return Interval(share, min(low, share), max(high, share))
 
 
-def _around_logarithm(value: float, influence: np.ndarray) -> tuple[float, float]:
-    """Ends of an interval of a positive number, by that of its logarithm."""
+def _logarithmic_interval(value: float, influence: np.ndarray) -> tuple[float, float]:
+    """Return the ends of a positive number's interval, from the interval of its logarithm."""
     if value <= 0:
         return value, value
     below, above = _deviations(influence / value, _degrees(influence))
-    # Beyond a factor of e^300 an end says no more than that nothing is known.
+    # Limit the factor to e^300, which avoids an overflow.
     return value * math.exp(-min(below, 300)), value * math.exp(min(above, 300))
 
 
 def _deviations(influence: np.ndarray, degrees: float) -> tuple[float, float]:
-    """Distances of an interval's ends from the value, below and above.
+    """Return the distances from the value to the interval's lower and upper end.
 
-    Johnson's correction moves the interval towards the longer tail; here it only extends it, since
-    the skewness of heavy tails is underestimated.
+    Johnson's correction shifts the interval towards the longer tail; here it only extends that
+    side, because samples underestimate the skewness of heavy tails.
     """
     rows = len(influence)
     error = math.sqrt(np.dot(influence, influence)) / rows

@@ -1,4 +1,4 @@
-"""Metrics of held-out rows, what an objective minimises, and from which score a row is positive."""
+"""Metrics of held-out rows, losses of objectives, and decision thresholds."""
 
 import math
 from collections.abc import Mapping
@@ -12,34 +12,34 @@ from opboost_ops.learning.boosters.backend import Parameters
 
 Task = Literal["binary", "multiclass", "regression"]
 
-#: Metrics of which less is better.
+#: Metrics for which lower is better.
 LOSSES = ("mse", "mae", "brier", "log_loss")
 
-#: Metrics that `evaluate` gives.
+#: The metrics of `evaluate`.
 EVALUATED: Mapping[Task, tuple[str, str]] = {
     "binary": ("accuracy", "auc"),
     "multiclass": ("accuracy", "auc"),
     "regression": ("mse", "r2"),
 }
 
-#: No prediction is surer than this in a log loss.
-_LEAST = 1e-15
+#: Least probability, or predicted mean, in a logarithm.
+_MIN_PROBABILITY = 1e-15
 
-#: LightGBM's default width of the square part of Huber's loss, and XGBoost's.
+#: Default width of the quadratic part of the Huber loss.
 _HUBER = {"lightgbm": 0.9, "xgboost": 1.0}
 
-#: Without a ratio of costs the likelier of two classes is chosen.
-LIKELIER = 0.5
+#: The threshold without a cost ratio: predict the more likely of two classes.
+EVEN_ODDS = 0.5
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A metric and where it may lie.
+    """A metric with its 95 % confidence interval.
 
     Attributes:
-        value: On the rows as they are.
-        low: Lower end of the 95 % interval; NaN where there is none.
-        high: Upper end.
+        value: The metric of the rows.
+        low: Lower end of the interval; NaN if there is none.
+        high: Upper end of the interval; NaN if there is none.
     """
 
     value: float
@@ -47,17 +47,17 @@ class Interval:
     high: float = math.nan
 
     def document(self) -> dict[str, float]:
-        """As a JSON value."""
+        """The interval as a JSON value."""
         return asdict(self)
 
     def __str__(self) -> str:
         return format(self)
 
     def __format__(self, sign: str) -> str:
-        """In words.
+        """Format the value and the interval.
 
         Args:
-            sign: A plus for differences.
+            sign: ``+`` shows the sign, as for differences.
         """
         text = f"{self.value:{sign}.4f}"
         if math.isnan(self.low):
@@ -66,30 +66,30 @@ class Interval:
 
 
 def evaluate(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, float]:
-    """Score predictions.
+    """Return the metrics of predictions.
 
     Args:
-        task: What was learnt.
+        task: The task of the label.
         label: Numbers or class indices, shape (n,).
-        prediction: Numbers or positive probabilities, shape (n,); class probabilities, shape
-            (n, classes), for multiclass.
+        prediction: Numbers, or probabilities of the positive class, shape (n,); for multiclass,
+            class probabilities, shape (n, classes).
 
     Returns:
-        ``accuracy`` and ``auc`` (multiclass: mean of one class against the rest, over the
-        classes present), or ``mse`` and ``r2``; without those that are undefined: the AUC of
-        one class, the R2 of one number.
+        ``accuracy`` and ``auc`` (multiclass: the mean of one class against the rest, over the
+        present classes), or ``mse`` and ``r2``. Undefined metrics are omitted: the AUC of a
+        single class, and the R2 of a constant label.
     """
     values = all_metrics(task, label, prediction)
     return {name: values[name] for name in EVALUATED[task] if name in values}
 
 
 def all_metrics(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, float]:
-    """`evaluate` with ``brier`` and ``log_loss``, or ``mae``.
+    """Return the metrics of `evaluate`, and ``brier`` and ``log_loss``, or ``mae``.
 
     Args:
-        task: What was learnt.
+        task: The task of the label.
         label: Numbers or class indices, shape (n,).
-        prediction: As `evaluate` takes it.
+        prediction: As for `evaluate`.
     """
     losses = row_losses(task, label, prediction)
     values = {name: float(of.mean()) for name, of in losses.items()}
@@ -105,12 +105,12 @@ def all_metrics(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[s
 
 
 def row_losses(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, np.ndarray]:
-    """By metric, what each row adds to it: the metric is their mean.
+    """Return the loss of each row by metric; the metric is their mean.
 
     Args:
-        task: What was learnt.
+        task: The task of the label.
         label: Numbers or class indices, shape (n,).
-        prediction: As `evaluate` takes it.
+        prediction: As for `evaluate`.
 
     Returns:
         ``accuracy``, ``brier`` and ``log_loss``, or ``mse`` and ``mae``; shape (n,) each.
@@ -127,16 +127,16 @@ def row_losses(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[st
         hit = prediction.argmax(axis=1) == label
         chance = prediction[np.arange(len(label)), at]
         brier = ((prediction - np.eye(prediction.shape[1])[at]) ** 2).sum(axis=1)
-    log_loss = -np.log(np.clip(chance, _LEAST, 1.0))
+    log_loss = -np.log(np.clip(chance, _MIN_PROBABILITY, 1.0))
     return {"accuracy": hit.astype(np.float64), "brier": brier, "log_loss": log_loss}
 
 
 def main_metric(task: Task, noisy: bool = False) -> str:
-    """The metric by which models of a task are compared; greater is better, but for ``mse``.
+    """Return the metric by which models are compared; greater is better except for ``mse``.
 
     Args:
-        task: What is learnt.
-        noisy: Whether metrics have noise, so that there is but one.
+        task: The task of the label.
+        noisy: Metrics have noise, so there is only one.
     """
     if noisy:
         return "mse" if task == "regression" else "accuracy"
@@ -144,13 +144,13 @@ def main_metric(task: Task, noisy: bool = False) -> str:
 
 
 def constant_prediction(task: Task, classes: int, train_label: np.ndarray, rows: int) -> np.ndarray:
-    """A prediction without any feature: the training rows' mean or class shares.
+    """Return a prediction without features: the training rows' mean or class shares.
 
     Args:
-        task: What is learnt.
-        classes: How many classes.
+        task: The task of the label.
+        classes: Number of classes.
         train_label: Labels of the training rows, shape (m,).
-        rows: How many predictions.
+        rows: Number of predictions.
     """
     if task == "multiclass":
         shares = np.bincount(train_label.astype(np.int64), minlength=classes) / len(train_label)
@@ -159,17 +159,17 @@ def constant_prediction(task: Task, classes: int, train_label: np.ndarray, rows:
 
 
 def _auc(positive: np.ndarray, score: np.ndarray) -> float:
-    # The Mann-Whitney statistic; ties count half.
+    # The Mann-Whitney statistic, in which a tie counts half.
     n, m = int(positive.sum()), int((~positive).sum())
     ranks = average_ranks(score)
     return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * m))
 
 
 def average_ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks of numbers from 1; equal ones share the mean of theirs.
+    """Return ranks from 1; equal values get the mean of their ranks.
 
     Args:
-        values: Shape (n,), none NaN.
+        values: Shape (n,), without NaN.
     """
     return pl.Series(values).rank("average").to_numpy()
 
@@ -177,50 +177,50 @@ def average_ranks(values: np.ndarray) -> np.ndarray:
 def trial_score(
     metric: str, parameters: Parameters, label: np.ndarray, prediction: np.ndarray
 ) -> float:
-    """How good predictions are, so that greater is better.
+    """Return the score of a trial's predictions; greater is better.
 
     Args:
         metric: ``auc``, ``r2`` or ``loss``.
         parameters: Task and objective.
         label: Numbers or class indices, shape (n,).
-        prediction: As of `metrics.evaluate`.
+        prediction: As for `evaluate`.
     """
     if metric == "loss":
-        return -own_loss(parameters, label, prediction)
-    # On rows of one class all are alike, and the declared parameters win.
+        return -objective_loss(parameters, label, prediction)
+    # With a single class all trials score alike, and the declared parameters win.
     return evaluate(parameters.task, label, prediction).get(metric, 0.0)
 
 
-def own_loss(parameters: Parameters, label: np.ndarray, prediction: np.ndarray) -> float:
-    """The mean over rows of what an objective of regression minimises.
+def objective_loss(parameters: Parameters, label: np.ndarray, prediction: np.ndarray) -> float:
+    """Return the mean loss of a regression objective.
 
-    Squared or absolute error, Huber's and the pinball loss; of counts and amounts the
-    deviance of their law (Jorgensen, The Theory of Dispersion Models, 1997, chapter 2).
+    The loss is the squared, absolute, Huber or pinball loss; for counts and amounts it is the
+    deviance (Jorgensen, The Theory of Dispersion Models, 1997, chapter 2).
 
     Args:
         parameters: Objective and its parameters.
         label: Numbers, shape (n,).
-        prediction: Likewise.
+        prediction: Numbers, shape (n,).
     """
-    off = label - prediction
-    far = np.abs(off)
+    error = label - prediction
+    distance = np.abs(error)
     own = parameters.own
     match parameters.objective:
         case "l1":
-            loss = far
+            loss = distance
         case "huber":
             width = float(own.get("alpha", own.get("huber_slope", _HUBER[parameters.trainer])))
-            loss = np.where(far <= width, off**2 / 2, width * (far - width / 2))
+            loss = np.where(distance <= width, error**2 / 2, width * (distance - width / 2))
         case "quantile":
             share = float(own.get("alpha", own.get("quantile_alpha", 0.5)))
-            loss = np.maximum(share * off, (share - 1) * off)
+            loss = np.maximum(share * error, (share - 1) * error)
         case "poisson" | "tweedie":
             power = 1.0
             if parameters.objective == "tweedie":
                 power = float(own.get("tweedie_variance_power", 1.5))
-            loss = _deviance(label, np.maximum(prediction, _LEAST), power)
+            loss = _deviance(label, np.maximum(prediction, _MIN_PROBABILITY), power)
         case _:
-            loss = off**2
+            loss = error**2
     return float(loss.mean())
 
 
@@ -235,30 +235,30 @@ def _deviance(label: np.ndarray, mean: np.ndarray, power: float) -> np.ndarray:
 
 
 def threshold(cost_ratio: float | None) -> float:
-    """The score above which a row counts as positive.
+    """Return the score above which a row is classified as positive.
 
-    Of scores that are probabilities, it has the least expected cost.
+    If scores are probabilities, this threshold minimises the expected cost.
 
     Args:
         cost_ratio: ``scoring.cost_ratio``.
     """
-    return LIKELIER if cost_ratio is None else 1 / (1 + cost_ratio)
+    return EVEN_ODDS if cost_ratio is None else 1 / (1 + cost_ratio)
 
 
 def half_width(level: float, label: np.ndarray, prediction: np.ndarray) -> float | None:
-    """Half the width of an interval that holds a new row's number in a share of cases.
+    """Return half the width of a prediction interval.
 
-    Split conformal prediction (Lei et al., JASA 2018): of n absolute residuals of rows that were
-    not trained on, the ceil((n + 1) level)-th. It holds on average over such rows, whatever the
-    model, as long as new rows are like them and come in the same mode of scoring.
+    Split conformal prediction (Lei et al., JASA 2018): the half-width is the ceil((n + 1) level)-th
+    of n absolute residuals of held-out rows. The coverage holds on average for any model, provided
+    that new rows are exchangeable with the held-out ones and scored in the same mode.
 
     Args:
-        level: The share.
+        level: Coverage, as a share.
         label: Numbers of held-out rows, shape (n,).
-        prediction: Of these, shape (n,).
+        prediction: Their predictions, shape (n,).
 
     Returns:
-        None where there are too few rows for any finite width.
+        The half-width; None if there are too few rows for a finite one.
     """
     place = math.ceil((len(label) + 1) * level)
     if place > len(label):
@@ -267,12 +267,12 @@ def half_width(level: float, label: np.ndarray, prediction: np.ndarray) -> float
 
 
 def confusion(label: np.ndarray, score: np.ndarray, value: float) -> dict[str, float]:
-    """Counts and shares of the rows above a threshold.
+    """Return the confusion matrix of a threshold, with precision and recall.
 
     Args:
         label: 0 or 1, shape (n,), n >= 1.
         score: Shape (n,).
-        value: The threshold.
+        value: The threshold; rows above it are classified as positive.
     """
     flagged, positive = score > value, label == 1
     hits, alarms = int((flagged & positive).sum()), int((flagged & ~positive).sum())

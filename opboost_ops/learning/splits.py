@@ -1,6 +1,6 @@
-"""Split replacement: thresholds on dense ranks become thresholds on domain values.
+"""Replacement of thresholds on dense ranks by thresholds on domain values.
 
-FederBoost (Tian et al.) predicts so: who holds a feature answers its comparisons.
+As in FederBoost (Tian et al.), the holder of a feature evaluates its comparisons.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,19 +11,19 @@ import numpy as np
 from opboost_ops.errors import ContractError
 from opboost_ops.learning.boosters.trainer import model_of
 
-_NONE: Mapping[str, int] = MappingProxyType({})
+_NO_MISSING: Mapping[str, int] = MappingProxyType({})
 
 
 def used_splits(
-    text: str, ranked: Sequence[str], highest: Mapping[str, int] = _NONE
+    text: str, ranked: Sequence[str], highest: Mapping[str, int] = _NO_MISSING
 ) -> dict[str, list[int]]:
-    """The splits that trees use on others' features.
+    """Return the splits of a model on other parties' features.
 
     Args:
-        text: A partial model.
-        ranked: Features that hold dense ranks.
-        highest: The highest rank that was trained on, of features that may be missing: a split
-            above it, or below all ranks, parts missing values from all others.
+        text: A model on ranks.
+        ranked: Features that contain dense ranks.
+        highest: The highest rank in training, for features that may be missing: a split above it,
+            or below all ranks, separates missing values from all others.
 
     Returns:
         By feature, each rank r such that a tree splits between the dense ranks r and r + 1.
@@ -40,12 +40,12 @@ def used_splits(
     return used
 
 
-def comparisons(text: str, bounds: Mapping[str, tuple[int, int]]) -> dict[str, list[float]]:
-    """Thresholds of splits that part values of a domain, as `integer_comparisons` gives them.
+def domain_thresholds(text: str, bounds: Mapping[str, tuple[int, int]]) -> dict[str, list[float]]:
+    """Return the thresholds that separate values of a domain, as from `integer_comparisons`.
 
     Args:
         text: A model on domain values.
-        bounds: Of each domain, by feature; others are left out.
+        bounds: Bounds of the domain by feature; other features are omitted.
     """
     return {
         name: inside
@@ -56,13 +56,14 @@ def comparisons(text: str, bounds: Mapping[str, tuple[int, int]]) -> dict[str, l
 
 
 def split_values(ranks: Sequence[int], table: np.ndarray) -> list[float]:
-    """The values of splits: halfway between what the ranks r and r + 1 stand for.
+    """Return the split values: halfway between the values of the ranks r and r + 1.
 
     Args:
-        ranks: Splits, as `used_splits` names them.
-        table: What each dense rank stands for, rising; ``table[r - 1]`` belongs to rank r. A value
-            each, shape (k,), or the ends of a bucket each, shape (k, 2): a value between two
-            buckets' middles may well lie in the first, so halves are taken between their ends.
+        ranks: Splits, as from `used_splits`.
+        table: The values of all dense ranks, ascending; ``table[r - 1]`` belongs to rank r. Either
+            one value per rank, shape (k,), or the ends of a bucket per rank, shape (k, 2): split
+            values then lie between the ends of adjacent buckets, since a value between their
+            middles may lie inside the first bucket.
 
     Raises:
         ContractError: A rank lies outside the table.
@@ -77,19 +78,19 @@ def materialise(
     text: str,
     values: Mapping[str, Mapping[int, float]],
     domain_info: Mapping[str, tuple[int, int]],
-    highest: Mapping[str, int] = _NONE,
+    highest: Mapping[str, int] = _NO_MISSING,
 ) -> str:
-    """Replace every rank threshold by its split value.
+    """Replace every threshold on ranks by its split value.
 
     Args:
-        text: A partial model.
-        values: Split value by rank, by feature.
-        domain_info: Declared domain of every ranked feature, for the file's ranges.
+        text: A model on ranks.
+        values: Split values by feature and rank.
+        domain_info: Declared domain of each ranked feature, for the ranges in the file.
         highest: As for `used_splits`.
 
     Returns:
-        A model on domain values: for rows of the training set its predictions are, to the bit,
-        those of the partial model on their ranks.
+        A model on domain values. On the training rows its predictions are equal, to the bit, to
+        those of the model on ranks.
 
     Raises:
         ContractError: A split has no value.
@@ -102,41 +103,43 @@ def materialise(
         for threshold in splits.get(name, []):
             rank = model.rank_below(threshold)
             if name in highest and not 1 <= rank < highest[name]:
-                # On one side of all values: only where a missing one goes is left.
+                # All values lie on one side; only the direction of missing values remains.
                 new[name][threshold] = bounds[0] - 0.5 if rank < 1 else bounds[1] + 0.5
                 continue
             if rank not in by_rank:
-                raise ContractError(f"A split on {name} has no value.", "Ask its holder again.")
+                raise ContractError(
+                    f"A split on {name} has no value in its holder's answer.",
+                    "Trigger a new run.",
+                )
             new[name][threshold] = by_rank[rank]
     return model.replace_thresholds(new, domain_info).text()
 
 
 def cells(values: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """The outcome of every comparison ``value <= threshold``, as the number that fail.
+    """Return the number of thresholds below each value, which determines all comparisons.
 
     Args:
-        values: Of one feature, shape (n,).
+        values: Values of one feature, shape (n,).
         thresholds: Strictly increasing, shape (k,).
 
     Returns:
-        Integers 0..k, shape (n,): thresholds below the value.
+        Integers 0..k, shape (n,).
     """
     return np.searchsorted(thresholds, values, side="left")
 
 
-def stand_ins(places: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """An integer for each cell that compares with every threshold as the cell's values do.
+def representatives(places: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    """Return an integer per cell that compares with every threshold as the cell's values do.
 
-    It is the greatest integer of the cell, a value that a row might have: so it does not matter
-    whether trees ask ``<=`` or ``<``.
+    It is the greatest integer in the cell, which a row can have, so it works for ``<=`` and ``<``.
 
     Args:
-        places: Integers 0..k, shape (n,), as `cells` gives them for integer values.
+        places: Integers 0..k, shape (n,), as from `cells` for integer values.
         thresholds: Strictly increasing, shape (k,), k > 0.
 
     Returns:
-        float64, shape (n,): trees whose comparisons are among the thresholds send it where the
-        value itself would go.
+        float64, shape (n,). Trees that compare only with these thresholds route it as the value
+        itself.
     """
     values = np.floor(np.append(thresholds, thresholds[-1] + 1.0))
     return np.asarray(values[places])

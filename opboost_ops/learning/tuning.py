@@ -1,7 +1,6 @@
-"""Parameters looked for on training rows: the party that holds them asks no other party.
+"""Parameter search by cross-validation on the training rows, without requests to other parties.
 
-Each trial trains on all but one of some folds and predicts that one. The first trial is what was
-declared, so that what is found is never worse by the trials' own metric.
+The first trial uses the declared parameters, so the result is never worse by the trials' metric.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,10 +17,10 @@ from opboost_ops.learning.metrics import main_metric, trial_score
 if TYPE_CHECKING:
     import optuna
 
-#: At least so many boosting rounds are within reach of a trial.
-_TREES = 300
+#: A trial may use at least this many boosting rounds.
+_MIN_TREES = 300
 
-#: Parts of the training rows, each predicted by a model of the others.
+#: Number of folds of the training rows.
 FOLDS = 3
 
 
@@ -30,9 +29,9 @@ class TuningResult:
     """The result of a search.
 
     Attributes:
-        parameters: Of the best trial; the declared ones if none was better.
-        winner: Its number, from 0.
-        scores: Of all trials; greater is better. They are of the training rows and stay at home.
+        parameters: Parameters of the best trial; the declared ones if no trial was better.
+        winner: Number of the best trial, from 0.
+        scores: Scores of all trials on training rows; greater is better. They stay at home.
     """
 
     parameters: Parameters
@@ -41,20 +40,12 @@ class TuningResult:
 
 
 def require() -> None:
-    """Make sure that Optuna is there.
-
-    Raises:
-        ConfigError: It is not installed.
-    """
+    """Raise ConfigError if Optuna is not installed."""
     require_extra("optuna", "Optuna", "training.tuning is declared", "tuning")
 
 
-def metric_of(parameters: Parameters) -> str:
-    """By what trials are compared.
-
-    Args:
-        parameters: Task and objective.
-    """
+def trial_metric(parameters: Parameters) -> str:
+    """Return the metric by which trials are compared, from the task and the objective."""
     if parameters.task == "regression" and parameters.objective not in ("", "l2"):
         return "loss"
     return main_metric(parameters.task)
@@ -66,20 +57,21 @@ def tune(
     parameters: Parameters,
     trials: int,
     earlier: Sequence[float] = (),
-    tell: Callable[[int, float], None] = lambda _number, _score: None,
+    on_trial: Callable[[int, float], None] = lambda _number, _score: None,
 ) -> TuningResult:
-    """Look for better parameters.
+    """Search for better parameters.
 
-    What is declared by a booster's own name is kept; looked for are rounds, shrinkage, depth, and
-    what else there is of rows in a leaf, columns and rows of a tree, and a penalty on leaves.
+    The search covers boosting rounds, learning rate, depth, least rows per leaf, shares of columns
+    and rows per tree, and the penalty on leaves. It does not change a parameter that is declared
+    by the booster's own name.
 
     Args:
         frame: Training rows.
         label: Numbers or class indices, shape (n,).
-        parameters: As declared; the seed decides which trials there are.
-        trials: How many, the declared parameters among them.
-        earlier: Scores of trials that an earlier try of the same search has made.
-        tell: Called with number and score of each further trial.
+        parameters: The declared parameters; their seed determines the trials.
+        trials: Number of trials, including the one with the declared parameters.
+        earlier: Scores of the first trials, from an interrupted search.
+        on_trial: Called with number and score of each further trial.
 
     Raises:
         ConfigError: Optuna is not installed.
@@ -92,19 +84,19 @@ def tune(
         direction="maximize", sampler=optuna.samplers.TPESampler(seed=parameters.seed)
     )
     part = folds(label, FOLDS, parameters.seed, "tuning")
-    metric = metric_of(parameters)
+    metric = trial_metric(parameters)
     tried: list[Parameters] = []
     scores: list[float] = []
     while len(scores) < trials:
         trial = None if not scores else study.ask()
-        candidate = parameters if trial is None else suggested(trial, parameters, len(label))
+        candidate = parameters if trial is None else suggest(trial, parameters, len(label))
         number = len(scores)
         if number < len(earlier):
             score = earlier[number]
         else:
-            prediction = predicted(frame, label, candidate, part)
+            prediction = out_of_fold_predictions(frame, label, candidate, part)
             score = trial_score(metric, candidate, label, prediction)
-            tell(number, score)
+            on_trial(number, score)
         if trial is not None:
             study.tell(trial, score)
         tried.append(candidate)
@@ -113,16 +105,16 @@ def tune(
     return TuningResult(tried[winner], winner, tuple(scores))
 
 
-def predicted(
+def out_of_fold_predictions(
     frame: Frame, label: np.ndarray, parameters: Parameters, part: np.ndarray
 ) -> np.ndarray:
-    """Predictions of each part by models of all other parts.
+    """Predict each fold by a model that is trained on all other folds.
 
     Args:
         frame: Training rows.
         label: Numbers or class indices, shape (n,).
-        parameters: How.
-        part: Which part each row is in, shape (n,).
+        parameters: Training parameters.
+        part: Fold of each row, shape (n,).
 
     Returns:
         Predictions, shape (n,), or (n, classes) for multiclass.
@@ -136,17 +128,17 @@ def predicted(
     return predictions
 
 
-def suggested(trial: "optuna.Trial", parameters: Parameters, rows: int) -> Parameters:
-    """The parameters that a trial is to try.
+def suggest(trial: "optuna.Trial", parameters: Parameters, rows: int) -> Parameters:
+    """Return the parameters of a trial.
 
     Args:
-        trial: Optuna's.
-        parameters: As declared.
-        rows: How many training rows there are.
+        trial: Optuna's trial.
+        parameters: The declared parameters.
+        rows: Number of training rows.
     """
-    most = max(2 * parameters.trees, _TREES)
+    most = max(2 * parameters.trees, _MIN_TREES)
     deepest = max(8, parameters.depth)
-    # So deep that the declared leaves fit in.
+    # Trees must be deep enough for the declared number of leaves.
     least = (int(parameters.own.get("num_leaves", 2)) - 1).bit_length()
     candidate = replace(
         parameters,
@@ -160,7 +152,7 @@ def suggested(trial: "optuna.Trial", parameters: Parameters, rows: int) -> Param
     return replace(candidate, own={**space, **parameters.own})
 
 
-def _lightgbm(trial: "optuna.Trial", rows: int) -> dict[str, Any]:
+def _suggest_lightgbm(trial: "optuna.Trial", rows: int) -> dict[str, Any]:
     most = max(10, min(500, rows // 20))
     return {
         "min_data_in_leaf": trial.suggest_int("min_data_in_leaf", 5, most, log=True),
@@ -171,7 +163,7 @@ def _lightgbm(trial: "optuna.Trial", rows: int) -> dict[str, Any]:
     }
 
 
-def _xgboost(trial: "optuna.Trial", rows: int) -> dict[str, Any]:
+def _suggest_xgboost(trial: "optuna.Trial", rows: int) -> dict[str, Any]:
     most = max(10.0, min(200.0, rows / 50))
     return {
         "min_child_weight": trial.suggest_float("min_child_weight", 0.5, most, log=True),
@@ -182,6 +174,6 @@ def _xgboost(trial: "optuna.Trial", rows: int) -> dict[str, Any]:
 
 
 _SPACES: Mapping[str, Callable[["optuna.Trial", int], dict[str, Any]]] = {
-    "lightgbm": _lightgbm,
-    "xgboost": _xgboost,
+    "lightgbm": _suggest_lightgbm,
+    "xgboost": _suggest_xgboost,
 }

@@ -26,7 +26,7 @@ from opboost_ops.exchange.manifest import Kind, Manifest, reference
 from opboost_ops.exchange.rounds.mailbox import Mailbox
 from opboost_ops.exchange.store.reads import heads_alone
 from opboost_ops.exchange.store.store import Store
-from opboost_ops.learning.boosters.backend import Tell
+from opboost_ops.learning.boosters.backend import Progress
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.home import Home as Home
@@ -159,7 +159,7 @@ class Context(PartyContext):
     open_mailbox: Callable[[], Mailbox]
     releases: ReleaseAccess
     confirm: Callable[[Sequence[str]], None]
-    tell: Tell
+    tell: Progress
     waited: list[float] = field(default_factory=list)
     polled: list[float] = field(default_factory=list)
 

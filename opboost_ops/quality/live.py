@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from opboost_ops.config.schema import Record
-from opboost_ops.learning.distribution import LEAST, grid, on_grid
+from opboost_ops.learning.distribution import MIN_PEOPLE, bin_ends, count_scores
 from opboost_ops.learning.metrics import Task
 from opboost_ops.learning.registry.registry import DISTRIBUTIONS
 from opboost_ops.quality.drift import Profile, stability
@@ -171,8 +171,8 @@ def counts_of(
     profile = _profile_of_scores(home, version).get(mode)
     if profile is None and task == "regression":
         return Counts(rows=len(scores), **more)
-    ends = grid(task, np.empty(0)) if profile is None else np.array(profile["edges"])
-    bins = on_grid(scores, ends)
+    ends = bin_ends(task, np.empty(0)) if profile is None else np.array(profile["edges"])
+    bins = count_scores(scores, ends)
     return Counts(edges=ends.tolist(), scores=bins.tolist(), rows=len(scores), **more)
 
 
@@ -263,7 +263,7 @@ def _profile_of_scores(home: Path, version: str) -> dict[str, Any]:
 def _shift(
     name: str, then: Sequence[int], now: Sequence[int], people: int, missing: bool = False
 ) -> Shift | None:
-    if min(sum(then), sum(now)) < LEAST:
+    if min(sum(then), sum(now)) < MIN_PEOPLE:
         return None
     index, chance = stability(then, now, people)
     above = index if index > chance else 0.0
@@ -282,8 +282,10 @@ def _age(party: str, of: PartnerCounts) -> PartnerAge:
     return PartnerAge(
         party=party,
         rows=rows,
-        states={s: n / rows if n >= LEAST else None for s, n in sorted(of.states.items()) if n},
-        mean_days=round(of.days / of.aged, 2) if of.aged >= LEAST else None,
+        states={
+            s: n / rows if n >= MIN_PEOPLE else None for s, n in sorted(of.states.items()) if n
+        },
+        mean_days=round(of.days / of.aged, 2) if of.aged >= MIN_PEOPLE else None,
     )
 
 

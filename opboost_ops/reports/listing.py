@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from opboost_ops.learning.distribution import LEAST
+from opboost_ops.learning.distribution import MIN_PEOPLE
 from opboost_ops.learning.metrics import Interval
 from opboost_ops.quality.live import DAYS, FAR, MOVED, Live, Move, PartnerAge, Shift
 from opboost_ops.reports.display.blocks import (
@@ -366,7 +366,7 @@ def _partners(partners: Sequence[PartnerAge]) -> Table:
         )
         for partner in partners
     ]
-    note = f"Of rows scored one by one. Shares of fewer than {LEAST} rows are empty."
+    note = f"Of rows scored one by one. Shares of fewer than {MIN_PEOPLE} rows are empty."
     heads = ("party", "rows", "mean days", *states)
     return Table("partners", "Other parties' values", heads, rows, note)
 

@@ -21,12 +21,12 @@ from opboost_ops.exchange.encryption import Envelope
 from opboost_ops.exchange.manifest import Kind, Manifest
 from opboost_ops.exchange.rounds.protocol import Round
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.learning.federboost.private_federboost import BATCH
+from opboost_ops.learning.federboost.private_federboost import TREES_PER_ROUND
 from tests.adversary.kit import signed
 from tests.horizontal import RUN, Banks
 
 PRIVATE = {"epsilon": 4.0, "delta": 1e-4, "colluding": 1}
-ROUNDS = tuple(Round("trees", first) for first in (0, BATCH))
+ROUNDS = tuple(Round("trees", first) for first in (0, TREES_PER_ROUND))
 
 
 class Sum(Record):

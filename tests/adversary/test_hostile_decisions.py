@@ -91,7 +91,7 @@ def learnt(kind: str, seed: int, heard: Decides) -> str:
     objective, learner = LEARNERS[kind]
     if learner is learn_private:
         learner = partial(learn_private, private=PRIVATE)
-    growth = Growth(depth=2, learning_rate=0.2, penalty=1.0, least_node=2)
+    growth = Growth(depth=2, learning_rate=0.2, penalty=1.0, min_node_rows=2)
     trees = 12 if kind.startswith("private") else 2
     settings = Settings(objective, (Domain(1, 256), Domain(1, 4)), trees, 8, growth)
     columns, label = rows(objective, seed)

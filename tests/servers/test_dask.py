@@ -72,7 +72,7 @@ def test_ranks_that_no_row_of_the_sample_has_are_bins_of_their_own(
 ) -> None:
     frame, label = rows()
     parameters = Parameters("binary", 2, trees=20, learning_rate=0.1, depth=4, seed=0)
-    monkeypatch.setattr(lightgbm_backend, "SAMPLE", 5)
+    monkeypatch.setattr(lightgbm_backend, "SAMPLE_ROWS", 5)
     text = dask_engine.train(blocks(frame, label), parameters, cluster)
     splits = model_of(text).numeric_splits()["bank.income"]
     assert len({math.floor(split) for split in splits if split > 20}) > 8
@@ -96,7 +96,7 @@ def test_what_cannot_be_reached_may_be_tried_again() -> None:
     frame, label = rows()
     parameters = Parameters("binary", 2, trees=2, learning_rate=0.1, depth=2, seed=0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dask_engine, "_PATIENCE", 1)
+        patch.setattr(dask_engine, "_CONNECT_SECONDS", 1)
         with pytest.raises(ConnectionError, match="Dask cluster failed"):
             dask_engine.train(blocks(frame, label), parameters, "tcp://127.0.0.1:1")
 

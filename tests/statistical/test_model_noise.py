@@ -64,13 +64,13 @@ def test_what_floating_point_cannot_tell_is_drawn_exactly(monkeypatch: pytest.Mo
     And where both ways can tell, they say the same.
     """
     asked: list[int] = []
-    exactly = noise._chosen_exactly
+    exactly = noise._choose_exactly
 
     def watched(below: list[int], factor: Fraction, word: int) -> int:
         asked.append(word)
         return exactly(below, factor, word)
 
-    monkeypatch.setattr(noise, "_chosen_exactly", watched)
+    monkeypatch.setattr(noise, "_choose_exactly", watched)
     monkeypatch.setattr(noise, "_WEIGHT_ERROR", 0.01)
     counts = chosen(4000, Fraction(1, 1000))
     assert len(asked) > 500
@@ -83,8 +83,8 @@ def test_what_floating_point_cannot_tell_is_drawn_exactly(monkeypatch: pytest.Mo
 
 def test_a_number_on_a_boundary_is_followed_further() -> None:
     """Two equal weights, and a word whose interval ends at one half: more bits decide."""
-    assert noise._chosen_exactly([0, 0], Fraction(1), 2**63 - 1) in (0, 1)
-    assert noise._chosen_exactly([0, 0], Fraction(1), 2**63 + 1) == 1
-    assert noise._chosen_exactly([0, 0], Fraction(1), 2**63 - 2) == 0
+    assert noise._choose_exactly([0, 0], Fraction(1), 2**63 - 1) in (0, 1)
+    assert noise._choose_exactly([0, 0], Fraction(1), 2**63 + 1) == 1
+    assert noise._choose_exactly([0, 0], Fraction(1), 2**63 - 2) == 0
     # A candidate whose weight is e^-1000 is still a candidate.
-    assert noise._chosen_exactly([1000, 0], Fraction(1), 0) in (0, 1)
+    assert noise._choose_exactly([1000, 0], Fraction(1), 0) in (0, 1)

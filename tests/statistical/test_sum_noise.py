@@ -10,7 +10,7 @@ from scipy.stats import skellam as law
 
 from opboost_ops.config.schema import Record
 from opboost_ops.exchange.rounds.protocol import Round
-from opboost_ops.learning.federboost.sum_noise import Release, calibrated
+from opboost_ops.learning.federboost.sum_noise import Release, calibrate
 from opboost_ops.learning.private import leaf_sums, noise
 from tests.horizontal import Banks
 from tests.statistical.test_triple import DRAWS, P, p_value
@@ -38,7 +38,7 @@ def test_the_sum_of_honest_shares_has_the_noise_that_epsilon_needs(
 ) -> None:
     """Two parties add nothing: what the others add is what the guarantee counts on."""
     silent = 2
-    added = calibrated([Release("trees", 9, 8, 20, 1.0, (16, 80))], parties - silent, epsilon, 1e-6)
+    added = calibrate([Release("trees", 9, 8, 20, 1.0, (16, 80))], parties - silent, epsilon, 1e-6)
     mean = added.means["trees"]
     total = sum(noise.skellam(DRAWS, mean) for _ in range(parties - silent))
     spread = (2 * (parties - silent) * mean) ** 0.5
@@ -47,7 +47,7 @@ def test_the_sum_of_honest_shares_has_the_noise_that_epsilon_needs(
     for wrong in (0.7, 1.3):
         assert p_value(counts, expected(spread, wrong)) < P
     # The variance of the honest shares is what one party alone would have to add, or a little more.
-    central = calibrated([Release("trees", 9, 8, 20, 1.0, (16, 80))], 1, epsilon, 1e-6).means[
+    central = calibrate([Release("trees", 9, 8, 20, 1.0, (16, 80))], 1, epsilon, 1e-6).means[
         "trees"
     ]
     assert central <= (parties - silent) * mean <= central + parties

@@ -37,7 +37,7 @@ from opboost_ops.learning.private.leaf_sums import COUNT_UNITS
 from opboost_ops.learning.private.sensitivity import LEAF_UNITS
 
 #: Trees from exact sums.
-GROWTH = Growth(depth=3, learning_rate=0.3, penalty=1.0, least_node=20)
+GROWTH = Growth(depth=3, learning_rate=0.3, penalty=1.0, min_node_rows=20)
 TREES, BUCKETS = 20, 16
 
 #: Trees from which rows are rebuilt: later ones of many noisy ones add little.

@@ -157,7 +157,7 @@ def _routed(table: TwoParties, seed: int) -> Seen:
     frame, clear = table.frames("released", mechanism)
     model = table.trained(frame, table.parameters(seed))
     ends = (table.maps[frame.ranked[0]].domain.lower, table.maps[frame.ranked[0]].domain.upper)
-    cut = splits.comparisons(model, dict.fromkeys(frame.ranked, ends))
+    cut = splits.domain_thresholds(model, dict.fromkeys(frame.ranked, ends))
     between = [np.searchsorted(cut[name], table.protected[name]) for name in cut]
     return replace(
         seen, auc=table.figure(model, clear), values=np.column_stack([seen.values, *between])

@@ -9,12 +9,12 @@ from opboost_ops.config.schema import Record
 from opboost_ops.domain import DomainMap
 from opboost_ops.errors import ConfigError
 from opboost_ops.extras.export.onnx_graph import onnx_model
-from opboost_ops.learning.boosters.trainer import READERS
+from opboost_ops.learning.boosters.trainer import MODEL_FORMATS
 from opboost_ops.learning.registry.importance import RawColumn, raw_columns
 from opboost_ops.learning.registry.registry import backend_in, federation_in, model_in
 
 #: The boosters' own take mapped columns, ONNX takes raw ones: docs/adr/0009-boosters-and-export.md.
-FORMATS = tuple(dict.fromkeys(form for backend in READERS for form in backend.forms))
+FORMATS = tuple(dict.fromkeys(form for backend in MODEL_FORMATS for form in backend.forms))
 
 _NOTE = (
     "The model takes a matrix of 64-bit floats, its columns in this order. It expects of other "

@@ -19,7 +19,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.resources import require_extra
 from opboost_ops.domain import DomainMap
 from opboost_ops.errors import ConfigError
-from opboost_ops.learning.calibration import highest
+from opboost_ops.learning.calibration import highest_score
 from opboost_ops.learning.metrics import threshold
 from opboost_ops.learning.registry.importance import RawColumn, raw_columns
 
@@ -292,7 +292,7 @@ def _threshold(federation: Federation, files: Mapping[str, bytes]) -> float:
     fitted = json.loads(files.get("scoring.json", b"{}")).get("local", {})
     limit = threshold(federation.scoring.cost_ratio)
     calibration = fitted.get("calibration")
-    return limit if calibration is None else highest(calibration, limit)
+    return limit if calibration is None else highest_score(calibration, limit)
 
 
 def _outputs(graph: _Graph, facts: Mapping[str, Any], threshold: float, scores: str) -> None:

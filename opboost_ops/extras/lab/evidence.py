@@ -16,7 +16,7 @@ from opboost_ops.config.training import LightGBMTraining
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.learning.boosters.backend import Frame, Parameters, folds
-from opboost_ops.learning.tuning import FOLDS, predicted
+from opboost_ops.learning.tuning import FOLDS, out_of_fold_predictions
 from opboost_ops.mechanisms import Mechanism
 from opboost_ops.mechanisms.designed import Designed, Table
 from opboost_ops.pipeline.inputs import raw_table
@@ -196,7 +196,7 @@ def _known(
         owner.label.task, classes, usual.trees, usual.learning_rate, usual.depth, seed=0
     )
     part = folds(target, FOLDS, 0, "what own columns say")
-    scores = predicted(frame, target, parameters, part)
+    scores = out_of_fold_predictions(frame, target, parameters, part)
     return np.column_stack([1 - scores, scores]) if owner.label.task == "binary" else scores
 
 

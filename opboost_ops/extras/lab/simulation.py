@@ -27,7 +27,7 @@ from opboost_ops.domain import Domain
 from opboost_ops.extras.datasets.split_table import Column, SplitTable
 from opboost_ops.learning import splits
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.backend import Frame, Parameters, held_back
+from opboost_ops.learning.boosters.backend import Frame, Parameters, stopping_rows
 from opboost_ops.learning.intervals import Comparison
 from opboost_ops.learning.metrics import Interval, Task, constant_prediction, main_metric
 from opboost_ops.mechanisms import GlobalMap, UnaryEncoding
@@ -157,7 +157,7 @@ def simulate(
     """
     several = imagined.classes if imagined.task != "regression" else 0
     settings = parameters or Parameters(imagined.task, several, 80, 0.1, 3, seed)
-    held_out = held_back(imagined.label, _HELD_OUT, seed, "simulation")
+    held_out = stopping_rows(imagined.label, _HELD_OUT, seed, "simulation")
     whole = _Whole(imagined, domain, held_out, seed)
     truth = imagined.label[held_out]
     predictions = {}

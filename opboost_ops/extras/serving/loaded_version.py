@@ -20,7 +20,7 @@ from opboost_ops.extras.serving import rows as given
 from opboost_ops.extras.serving.releases import Releases, Run
 from opboost_ops.extras.serving.rows import STATES
 from opboost_ops.learning.metrics import Task
-from opboost_ops.learning.splits import comparisons
+from opboost_ops.learning.splits import domain_thresholds
 from opboost_ops.pipeline.evaluation.held_out import COVERAGE, group_codes, group_names
 from opboost_ops.pipeline.evaluation.scores import RowScorer
 from opboost_ops.pipeline.inputs import raw_table
@@ -100,7 +100,7 @@ class LoadedVersion:
                 for party, some in columns.items()
                 for column in some
             }
-            thresholds = comparisons(self._scorer.text, bounds)
+            thresholds = domain_thresholds(self._scorer.text, bounds)
             self.releases = Releases(site, federation, version, thresholds, received, runs)
             self._fallback = fallback(federation)
             # LightGBM would read what nothing stands for as a value below the domain.

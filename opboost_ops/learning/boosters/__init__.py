@@ -1,4 +1,4 @@
-"""LightGBM, XGBoost and private boosting behind one protocol.
+"""LightGBM, XGBoost and private boosting behind a common protocol, `backend.Backend`.
 
-`trainer.train` and `trainer.predict` choose the booster; `backend.Backend` is the protocol.
+`trainer.train` and `trainer.predict` select the booster.
 """

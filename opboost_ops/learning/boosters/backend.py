@@ -1,7 +1,7 @@
-"""The protocol behind which every booster sits. Nothing outside `boosters` knows which one it is.
+"""The protocol of boosters, their parameters and training frames.
 
-LightGBM goes left where ``value <= threshold``, XGBoost where ``value < threshold``. The models of
-both say of themselves what that means for ranks and for integers, so nobody else has to know.
+LightGBM sends a row left if ``value <= threshold``, XGBoost if ``value < threshold``. `Model` hides
+this difference for ranks and integers.
 """
 
 import hashlib
@@ -13,28 +13,28 @@ import numpy as np
 
 Trainer = Literal["lightgbm", "xgboost", "dpboost"]
 
-#: Told how far something is: of what, how many are done, and of how many.
-Tell = Callable[[str, int, int], None]
+#: A progress callback: the unit, the number done, and the total.
+Progress = Callable[[str, int, int], None]
 
-#: Cells below which a second thread costs more than it gives, most of all on a busy machine.
-_SMALL = 250_000
+#: Below this number of cells, a second thread costs more than it saves.
+_SINGLE_THREAD_CELLS = 250_000
 
-#: Share of the training rows that early stopping judges by.
-HELD_BACK = 0.1
+#: Share of the training rows that early stopping uses for validation.
+STOP_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class Private:
-    """Further settings of differentially private training; the defaults are DPBoost's.
+    """Settings of differentially private training; the defaults are DPBoost's.
 
     Attributes:
-        epsilon: What the whole model costs, for one row added or removed.
-        trees_per_ensemble: T_e; the trees of an ensemble hold different rows.
+        epsilon: Epsilon of the whole model, for a row that is added or removed.
+        trees_per_ensemble: T_e; the trees of an ensemble are trained on disjoint rows.
         regularisation: lambda.
-        label_bounds: Public bounds of a number that is learnt; values outside are clipped.
-        random: Whether splits are drawn at random and all of epsilon goes to leaves.
-        delta: Where the whole model has (epsilon, delta): splits are then drawn at random, and leaf
-            sums get Skellam noise. None for epsilon alone.
+        label_bounds: Public bounds of a numeric label; values outside are clipped.
+        random: Splits are drawn at random, and leaves get the whole epsilon.
+        delta: Delta of the whole model. Splits are then drawn at random, and leaf sums get Skellam
+            noise. None for pure epsilon-differential privacy.
     """
 
     epsilon: float
@@ -47,10 +47,10 @@ class Private:
 
 @dataclass(frozen=True)
 class Stop:
-    """When boosting ends before all trees are there.
+    """Early stopping.
 
     Attributes:
-        rounds: After how many rounds without a gain on the rows held back.
+        rounds: Boosting stops after this many rounds without a gain on the validation rows.
     """
 
     rounds: int
@@ -58,25 +58,25 @@ class Stop:
 
 @dataclass(frozen=True)
 class Parameters:
-    """How the booster is trained.
+    """Parameters of a training.
 
     Attributes:
-        task: What is learnt.
-        classes: How many classes; 0 for regression.
+        task: The task of the label.
+        classes: Number of classes; 0 for regression.
         trees: Boosting rounds.
         learning_rate: Shrinkage.
-        depth: Deepest leaf; a tree has at most 2^depth leaves.
-        seed: The booster's own seed.
-        threads: 0 for as many as the frame is worth.
-        trainer: Which booster.
-        method: XGBoost's, always ``hist``: the words that name a DPBoost training hold it.
-        penalty: On squared leaf values (lambda); None for the booster's own default.
-        private: How DPBoost is to train.
-        least_leaf: Fewest rows in a leaf; None for LightGBM's own default of 20.
-        objective: What is minimised; the task's own when empty.
-        own: Further parameters, by the booster's own names.
-        monotone: Direction by feature: 1 rises, -1 falls.
-        stop: When boosting ends early; None for never.
+        depth: Greatest depth; a tree has at most 2^depth leaves.
+        seed: Seed of the booster.
+        threads: Number of threads; 0 selects it by the size of the frame.
+        trainer: The booster.
+        method: XGBoost's tree method, always ``hist``; part of the digest of a DPBoost training.
+        penalty: Penalty on squared leaf values (lambda); None for the booster's default.
+        private: Settings of DPBoost.
+        least_leaf: Least rows per leaf; None for LightGBM's default of 20.
+        objective: The objective; empty for the default of the task.
+        own: Further parameters, by the booster's names.
+        monotone: Monotone constraint by feature: 1 increasing, -1 decreasing.
+        stop: Early stopping; None for none.
     """
 
     task: Literal["binary", "multiclass", "regression"]
@@ -99,17 +99,17 @@ class Parameters:
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """Features as the booster takes them.
+    """A matrix of features with their types.
 
     Attributes:
         names: Full feature names, ``<party>.<feature>``.
         matrix: float64, shape (n, features).
-        categorical: Own nominal features: codes from 0, NaN for missing or unknown.
-        ranked: Features of others: dense ranks 1..k, every one of them present; for DPBoost, codes
+        categorical: The party's own nominal features: codes from 0, NaN for missing or unknown.
+        ranked: Other parties' features: dense ranks 1..k, each of which occurs; for DPBoost, codes
             of the whole declared domain.
-        thresholds: Declared candidate thresholds by feature, rising; only DPBoost needs them.
-        categories: How many categories are declared, by nominal feature; likewise.
-        weight: How much each row counts, shape (n,); None where all count alike.
+        thresholds: Declared candidate thresholds by feature, ascending; only for DPBoost.
+        categories: Number of declared categories by nominal feature; only for DPBoost.
+        weight: Weights of the rows, shape (n,); None for equal weights.
     """
 
     names: tuple[str, ...]
@@ -121,123 +121,123 @@ class Frame:
     weight: np.ndarray | None = None
 
     def rows(self, rows: np.ndarray) -> "Frame":
-        """Some of its rows.
+        """Return some of the rows.
 
         Args:
-            rows: Their positions, or whether each is one.
+            rows: Positions or a mask.
         """
         weight = None if self.weight is None else self.weight[rows]
         return replace(self, matrix=np.asfortranarray(self.matrix[rows]), weight=weight)
 
 
-def unheard(_what: str, _done: int, _of: int) -> None:
-    """Tell nobody."""
+def no_progress(_what: str, _done: int, _of: int) -> None:
+    """Ignore progress."""
 
 
 def threads_for(cells: int) -> int:
-    """How many threads a matrix is worth; 0 for all.
+    """Return the number of threads for a matrix; 0 for all.
 
     Args:
-        cells: Its rows times columns; for explanations also times trees.
+        cells: Rows times columns; for SHAP values also times trees.
     """
-    return 1 if cells < _SMALL else 0
+    return 1 if cells < _SINGLE_THREAD_CELLS else 0
 
 
 def folds(label: np.ndarray, count: int, seed: int, what: str) -> np.ndarray:
-    """Which part each row is in; parts are of like size, and like in their labels.
+    """Return the fold of each row; folds have similar sizes and label distributions.
 
     Args:
         label: Numbers or class indices, shape (n,).
-        count: How many parts.
-        seed: Nothing private hangs on it.
-        what: What the parts are for: another purpose cuts otherwise.
+        count: Number of folds.
+        seed: A seed, which need not be secret.
+        what: Purpose of the folds; each purpose has different ones.
 
     Returns:
         Numbers from 0, shape (n,).
     """
     place = np.empty(len(label), dtype=np.int64)
-    place[_order(label, seed, what)] = np.arange(len(label)) % count
+    place[_shuffled_order(label, seed, what)] = np.arange(len(label)) % count
     return place
 
 
-def held_back(label: np.ndarray, share: float, seed: int, what: str) -> np.ndarray:
-    """True for each row in a part of a given size, like the rest in its labels.
+def stopping_rows(label: np.ndarray, share: float, seed: int, what: str) -> np.ndarray:
+    """Return a mask of a given share of rows, with a similar label distribution.
 
     Args:
         label: Numbers or class indices, shape (n,).
-        share: Of all rows.
-        seed: Nothing private hangs on it.
-        what: What the part is for.
+        share: Share of all rows.
+        seed: A seed, which need not be secret.
+        what: Purpose of the mask; each purpose has a different one.
 
     Returns:
-        Booleans, shape (n,); at least one row is in it and one is not, where there are two.
+        Booleans, shape (n,). With two rows or more, at least one is True and one is False.
     """
     steps = np.floor(np.arange(len(label) + 1) * share)
     inside = np.empty(len(label), dtype=bool)
-    inside[_order(label, seed, what)] = np.diff(steps) > 0
+    inside[_shuffled_order(label, seed, what)] = np.diff(steps) > 0
     if len(label) > 1 and not inside.any():
-        inside[_order(label, seed, what)[-1]] = True
+        inside[_shuffled_order(label, seed, what)[-1]] = True
     return inside
 
 
-def _order(label: np.ndarray, seed: int, what: str) -> np.ndarray:
+def _shuffled_order(label: np.ndarray, seed: int, what: str) -> np.ndarray:
     drawn = hashlib.shake_256(f"{what} {seed}".encode()).digest(8 * len(label))
     return np.lexsort((np.frombuffer(drawn, dtype="<u8"), label))
 
 
 class Model(Protocol):
-    """The trees of a model file, read and edited without their library."""
+    """The trees of a model file, read and edited without the booster's library."""
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names by feature index."""
+        """The feature names, by index."""
         ...
 
     def text(self) -> str:
-        """The model as its library reads it."""
+        """Return the model in its library's format."""
         ...
 
     def numeric_splits(self) -> dict[str, list[float]]:
-        """Distinct thresholds of numeric splits by feature name, sorted; used features only."""
+        """Return the distinct thresholds of numeric splits by used feature, sorted."""
         ...
 
     def split_counts(self) -> dict[str, int]:
-        """How many splits of all trees, categorical ones included, use each feature."""
+        """Return the number of splits on each feature, including categorical ones."""
         ...
 
     def rank_below(self, threshold: float) -> int:
-        """The rank r of a threshold on dense ranks: r goes left and r + 1 goes right."""
+        """Return the greatest dense rank that a threshold sends left."""
         ...
 
     def integer_comparisons(self) -> dict[str, list[float]]:
-        """Thresholds t whose comparisons ``value <= t`` decide every split on integers.
+        """Return thresholds t such that ``value <= t`` decides every split on integers.
 
-        By feature name, sorted; they mean nothing for features that hold other numbers.
+        They are sorted, by feature, and only valid for features with integer values.
         """
         ...
 
     def replace_thresholds(
         self, new: Mapping[str, Mapping[float, float]], ranges: Mapping[str, tuple[float, float]]
     ) -> Self:
-        """Replace features' numeric thresholds, and what the file says of their ranges.
+        """Replace numeric thresholds of features, and their ranges in the file.
 
         Args:
-            new: New thresholds by old ones, by feature name.
-            ranges: Declared ones of the same features, for a format that tells them.
+            new: New thresholds by feature and old threshold.
+            ranges: Declared ranges of these features, for formats that contain ranges.
 
         Raises:
-            ContractError: A threshold in use has no new value, or the format cannot hold it.
+            ContractError: A threshold has no new value, or the format cannot represent it.
         """
         ...
 
 
-class Reader(Protocol):
-    """A reader of models of one kind, which also predicts.
+class ModelFormat(Protocol):
+    """A format of model files, and predictions from them.
 
     Attributes:
-        name: As people call it.
-        file: Name of its model file in a version's folder.
-        forms: In which forms a model is exported; its own file is the first.
+        name: Name for display.
+        file: Name of the model file in a version's folder.
+        forms: Export formats; the first is the model file itself.
     """
 
     name: str
@@ -245,57 +245,57 @@ class Reader(Protocol):
     forms: tuple[str, ...]
 
     def require(self) -> None:
-        """Make sure that the library is installed.
-
-        Raises:
-            ConfigError: It is not.
-        """
+        """Raise ConfigError if the library is not installed."""
         ...
 
     def version(self) -> str:
-        """Of its library."""
+        """Return the version of the library."""
         ...
 
     def parse(self, text: str) -> Model:
         """Read a model.
 
         Raises:
-            ContractError: It is none of this booster's.
+            ContractError: The text is not a model in this format.
         """
         ...
 
     def predict(self, text: str, matrix: np.ndarray) -> np.ndarray:
-        """Predict, as `trainer.predict` says."""
+        """Predict; see `trainer.predict`."""
         ...
 
-    def explained(self, text: str, matrix: np.ndarray) -> np.ndarray:
-        """SHAP values, as `trainer.explained` says."""
+    def shap_values(self, text: str, matrix: np.ndarray) -> np.ndarray:
+        """Return SHAP values; see `trainer.shap_values`."""
         ...
 
     def gains(self, text: str) -> np.ndarray:
-        """Sum of the gains of each feature's splits, by feature index."""
+        """Return the total gain of each feature's splits, by feature index."""
         ...
 
     def export(self, text: str, form: str) -> str:
-        """The model in one of its forms."""
+        """Return the model in an export format."""
         ...
 
 
-class Backend(Reader, Protocol):
-    """One booster."""
+class Backend(ModelFormat, Protocol):
+    """A booster: a model format that can also be trained."""
 
     def train(
-        self, frame: Frame, label: np.ndarray, parameters: Parameters, tell: Tell = unheard
+        self,
+        frame: Frame,
+        label: np.ndarray,
+        parameters: Parameters,
+        progress: Progress = no_progress,
     ) -> str:
-        """Train; the same input gives the same text.
+        """Train a model; the same input gives the same text.
 
         Args:
-            frame: Training rows, of which there are some, with features.
+            frame: Training rows, with at least one row and one feature.
             label: Numbers or class indices, shape (n,).
-            parameters: How.
-            tell: Told after each boosting round; the text does not hang on it.
+            parameters: Training parameters.
+            progress: Called after each boosting round; the model does not depend on it.
 
         Returns:
-            The model's text, without what differs from machine to machine.
+            The model's text, without lines that depend on the machine.
         """
         ...

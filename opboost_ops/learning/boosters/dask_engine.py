@@ -1,4 +1,4 @@
-"""LightGBM on Dask: training rows spread over workers, one tree grown by all of them."""
+"""LightGBM on Dask: training rows are distributed over workers, which grow each tree together."""
 
 import socket
 from collections.abc import Mapping, Sequence
@@ -15,60 +15,56 @@ from opboost_ops.learning.boosters.lightgbm_backend import (
     Blocks,
     Reference,
     dataset,
-    narrow,
-    settings_of,
-    stated,
+    lightgbm_settings,
+    narrow_columns,
+    portable_text,
 )
 
 if TYPE_CHECKING:
     from distributed import Client
 
-#: Seconds until a cluster must have answered, and minutes until its workers must have met.
-_PATIENCE = 60
-_MEETING = 5
+#: Timeouts: for a connection to the cluster, and for its workers to connect to each other.
+_CONNECT_SECONDS = 60
+_JOIN_MINUTES = 5
 
-#: Rows that are sent to a worker at once, at most.
+#: Most rows that are sent to a worker at once.
 _BLOCK = 500_000
 
 #: Columns in narrow types, labels and weights.
 _Part = tuple[list[np.ndarray], np.ndarray, np.ndarray | None]
 
-#: What the model file would tell of the machines that made it.
-_LOCAL = (
+#: Lines of a model file that depend on the machines.
+_MACHINE_LINES = (
     r"tree_sizes=|\[(num_threads|data|valid|output_model|input_model|machines|num_machines"
     r"|local_listen_port|time_out|machine_list_filename|pre_partition):"
 )
 
 
 def require() -> None:
-    """Make sure that Dask is there.
-
-    Raises:
-        ConfigError: It is not installed.
-    """
+    """Raise ConfigError if Dask is not installed."""
     require_extra("distributed", "Dask", "site.yaml names a Dask scheduler", "dask")
 
 
 def train(blocks: Blocks, parameters: Parameters, cluster: str) -> str:
     """Train with the rows on several workers.
 
-    LightGBM's own distributed training lets each worker look for some columns' bins among its own
-    rows, so that ranks which it does not have would share one. Here all workers take their bins
-    from one reference that holds every rank: as with one process, no two ranks share a bin.
+    In LightGBM's own distributed training, each worker constructs the bins of some columns from its
+    own rows, so that ranks missing there would share a bin. Here all workers use the bins of a
+    reference that has every rank: as with a single process, no two ranks share a bin.
 
     Args:
-        blocks: The rows; a block is sent off before the next one is read.
-        parameters: How; the booster is LightGBM.
-        cluster: Address of its scheduler.
+        blocks: Training rows; each block is sent before the next is read.
+        parameters: Parameters for LightGBM.
+        cluster: Address of the scheduler.
 
     Returns:
-        The text model, without what it says of machines. The last digits of its numbers hang on
-        which worker had which rows.
+        The model's text, without lines that depend on the machines. The last digits of its numbers
+        depend on the distribution of rows.
 
     Raises:
         ConfigError: Dask is not installed.
-        ContractError: There is no row or no feature to learn from.
-        ConnectionError: The cluster cannot be reached, or lost a worker.
+        ContractError: The frame has no row or no feature.
+        ConnectionError: The cluster is unreachable or lost a worker.
     """
     require()
     from distributed import Client, KilledWorker
@@ -77,13 +73,13 @@ def train(blocks: Blocks, parameters: Parameters, cluster: str) -> str:
 
     failure = ""
     try:
-        # What a tls:// address needs is in Dask's own configuration.
-        with Client(cluster, timeout=_PATIENCE) as client:
+        # Dask's own configuration has the settings of tls:// addresses.
+        with Client(cluster, timeout=_CONNECT_SECONDS) as client:
             return _train(client, blocks, parameters)
     except (OSError, TimeoutError, CommClosedError, KilledWorker) as error:
         failure = type(error).__name__
     except LightGBMError as error:
-        # What the others say when a worker has gone.
+        # The remaining workers report a socket error if one was lost.
         if "socket" not in str(error).lower():
             raise
         failure = "a worker was lost"
@@ -100,19 +96,19 @@ def _train(client: "Client", blocks: Blocks, parameters: Parameters) -> str:
     if not rows or not first.names:
         raise ContractError("The training frame has no row or no feature.")
     reference = Reference(first, rows)
-    # At least two blocks a worker on this machine, and none larger than a worker can take at once.
+    # At least eight blocks, none larger than a worker can receive at once.
     size = max(1, min(_BLOCK, -(-rows // 8)))
     for number, begin in enumerate(range(0, rows, size)):
         some = slice(begin, min(begin + size, rows))
         matrix = blocks.read(some.start, some.stop).matrix
         reference.add(begin, matrix)
         weight = None if blocks.weight is None else blocks.weight[some]
-        part: _Part = (narrow(matrix), blocks.label[some], weight)
+        part: _Part = (narrow_columns(matrix), blocks.label[some], weight)
         del matrix
         worker = workers[number % len(workers)]
         shards[worker].append(client.scatter(part, workers=[worker], hash=False))
     shards = {worker: mine for worker, mine in shards.items() if mine}
-    settings = settings_of(first, reference.highest, rows, parameters)
+    settings = lightgbm_settings(first, reference.highest, rows, parameters)
     bins = client.scatter(reference.matrix(), broadcast=True, hash=False)
     ports = client.run(_free_port, workers=list(shards))
     machines = [f"{urlsplit(worker).hostname}:{ports[worker]}" for worker in shards]
@@ -122,15 +118,15 @@ def _train(client: "Client", blocks: Blocks, parameters: Parameters) -> str:
             "pre_partition": True,
             "machines": ",".join(machines),
             "num_machines": len(machines),
-            "time_out": _MEETING,
+            "time_out": _JOIN_MINUTES,
         }
     del settings["num_threads"]
     models = [
         client.submit(
-            _grown,
+            _train_on_worker,
             *(mine, bins, first, parameters.trees),
             {**settings, "local_listen_port": ports[worker]},
-            # Each where its rows are, and all at the same time.
+            # Run where the rows are, all at the same time.
             workers=[worker],
             pure=False,
             retries=0,
@@ -138,25 +134,25 @@ def _train(client: "Client", blocks: Blocks, parameters: Parameters) -> str:
         for worker, mine in shards.items()
     ]
     text: str = client.gather(models)[0]
-    return stated(text, _LOCAL)
+    return portable_text(text, _MACHINE_LINES)
 
 
-def _grown(
+def _train_on_worker(
     parts: Sequence[_Part],
     reference: np.ndarray,
     frame: Frame,
     trees: int,
     settings: Mapping[str, Any],
 ) -> str:
-    """A worker's side of the training."""
+    """Train on a worker, together with the others."""
     import lightgbm
 
     columns, labels, weights = zip(*parts, strict=True)
-    # Before it meets the others: then it would look for bins together with them.
+    # Construct before connecting: afterwards, LightGBM would construct bins across workers.
     mine = dataset(
         frame,
         reference,
-        [(len(part[0]), partial(_joined, part)) for part in columns],
+        [(len(part[0]), partial(_read_rows, part)) for part in columns],
         np.concatenate(labels),
         None if weights[0] is None else np.concatenate(weights),
         {**settings, "num_machines": 1, "machines": ""},
@@ -167,8 +163,8 @@ def _grown(
     return text
 
 
-def _joined(columns: list[np.ndarray], begin: int, end: int) -> np.ndarray:
-    """Some rows of narrow columns as numbers, shape (end - begin, features)."""
+def _read_rows(columns: list[np.ndarray], begin: int, end: int) -> np.ndarray:
+    """Return rows of narrow columns as float64, shape (end - begin, features)."""
     return np.column_stack([column[begin:end] for column in columns]).astype(np.float64)
 
 

@@ -1,7 +1,7 @@
-"""Stock LightGBM: the default booster.
+"""Stock LightGBM, the default booster.
 
-LightGBM's own `Sequence` reads blocks, but would sample rows for its bins, so that ranks that no
-row of the sample has would share one. Here its bins come from a reference that has every rank.
+LightGBM's `Sequence` reads rows in blocks, but constructs bins from a sample of rows, so that ranks
+missing from the sample would share a bin. Here bins come from a reference that has every rank.
 """
 
 import ctypes
@@ -18,13 +18,13 @@ import numpy as np
 
 from opboost_ops.errors import ConfigError
 from opboost_ops.learning.boosters.backend import (
-    HELD_BACK,
+    STOP_SHARE,
     Frame,
     Parameters,
-    Tell,
-    held_back,
+    Progress,
+    no_progress,
+    stopping_rows,
     threads_for,
-    unheard,
 )
 from opboost_ops.learning.boosters.lightgbm_text import TextModel
 
@@ -32,112 +32,113 @@ if TYPE_CHECKING:
     import lightgbm
 
 
-#: What the model file would tell of the machine that made it.
-LOCAL = r"tree_sizes=|\[(num_threads|data|valid|output_model|input_model):"
+#: Lines of a model file that depend on the machine.
+MACHINE_LINES = r"tree_sizes=|\[(num_threads|data|valid|output_model|input_model):"
 
-#: By the name in the federation file; l2 goes by LightGBM's first name for it.
+#: LightGBM's names of objectives that differ from those of the federation file.
 _OBJECTIVES = {"l2": "regression", "l1": "regression_l1"}
 _BY_TASK = {"binary": "binary", "multiclass": "multiclass", "regression": "l2"}
-_OWN_BINS = 255
+_DEFAULT_BINS = 255
 
-#: Cells from which on a frame is read in blocks: half a gigabyte of numbers, with LightGBM's copy.
-LARGE = 2**25
-#: Cells of a block.
+#: Frames of at least this many cells are read in blocks: half a gigabyte with LightGBM's copy.
+BLOCKWISE_CELLS = 2**25
+#: Cells per block.
 _BLOCK = 2**22
-#: Rows that own columns' bins are made from: LightGBM's own number.
-SAMPLE = 200_000
+#: Rows from which bins of own columns are constructed, as in LightGBM.
+SAMPLE_ROWS = 200_000
 
 
 class LightGBM:
-    """LightGBM behind the protocol."""
+    """LightGBM as a `Backend`."""
 
     name = "LightGBM"
     file = "model.txt"
     forms: tuple[str, ...] = ("text", "json", "onnx")
 
     def require(self) -> None:
-        """Make sure that LightGBM loads.
-
-        Raises:
-            ConfigError: A system library is missing.
-        """
+        """Raise ConfigError if LightGBM does not load."""
         require_lightgbm()
 
     def version(self) -> str:
-        """Of the library."""
+        """Return the version of the library."""
         import lightgbm
 
         return str(lightgbm.__version__)
 
     def parse(self, text: str) -> TextModel:
-        """Read a text model."""
+        """Read a model in LightGBM's text format."""
         return TextModel.parse(text)
 
     def train(
-        self, frame: Frame, label: np.ndarray, parameters: Parameters, tell: Tell = unheard
+        self,
+        frame: Frame,
+        label: np.ndarray,
+        parameters: Parameters,
+        progress: Progress = no_progress,
     ) -> str:
-        """See `Backend.train`: with a bin for each rank."""
-        booster, best = _trained(frame, label, parameters, tell)
-        return stated(booster.model_to_string(num_iteration=best), LOCAL)
+        """Train with one bin per rank; see `Backend.train`."""
+        booster, best = _train_booster(frame, label, parameters, progress)
+        return portable_text(booster.model_to_string(num_iteration=best), MACHINE_LINES)
 
     def predict(self, text: str, matrix: np.ndarray) -> np.ndarray:
         """Predict as stock LightGBM does."""
         threads = threads_for(matrix.size)
-        return np.asarray(booster_of(text).predict(matrix, num_threads=threads))
+        return np.asarray(load_booster(text).predict(matrix, num_threads=threads))
 
-    def explained(self, text: str, matrix: np.ndarray) -> np.ndarray:
-        """LightGBM's own SHAP values (TreeSHAP), and the expected score last."""
+    def shap_values(self, text: str, matrix: np.ndarray) -> np.ndarray:
+        """Return LightGBM's SHAP values (TreeSHAP), followed by the expected score."""
         features = matrix.shape[1]
-        booster = booster_of(text)
+        booster = load_booster(text)
         threads = threads_for(matrix.size * booster.num_trees())
         parts = np.asarray(booster.predict(matrix, pred_contrib=True, num_threads=threads))
         return parts.reshape(len(matrix), -1, features + 1)
 
     def gains(self, text: str) -> np.ndarray:
-        """Sums of gains, float64, shape (features,)."""
-        return np.asarray(booster_of(text).feature_importance("gain"))
+        """Return the total gains, float64, shape (features,)."""
+        return np.asarray(load_booster(text).feature_importance("gain"))
 
     def export(self, text: str, form: str) -> str:
-        """``text``, LightGBM's own file, or what its ``dump_model`` gives, for ``onnx`` too."""
+        """Return LightGBM's file for ``text``, and otherwise the JSON of ``dump_model``."""
         if form == "text":
             return text
         # Python writes the shortest decimal that reads back as the same float.
-        return json.dumps(booster_of(text).dump_model(), allow_nan=False, indent=1)
+        return json.dumps(load_booster(text).dump_model(), allow_nan=False, indent=1)
 
 
-def stated(text: str, local: str) -> str:
-    """A trained model's text, which states where missing values go in every split.
+def portable_text(text: str, local: str) -> str:
+    """Return a model's text that predicts alike in all programs and on all machines.
 
-    LightGBM reads a missing value as 0 where no training row had one, and other programs differ.
+    Every split states the direction of missing values: if no training row had any, LightGBM reads
+    them as 0, and other programs differ.
 
     Args:
-        text: As LightGBM writes it.
-        local: Matches the lines that tell of the machines that made it.
+        text: LightGBM's text.
+        local: A regular expression for lines that depend on the machine.
     """
-    return TextModel.parse(text).without(local).with_missing().text()
+    return TextModel.parse(text).without_lines(local).with_missing_directions().text()
 
 
-def _trained(
-    frame: Frame, label: np.ndarray, parameters: Parameters, tell: Tell
+def _train_booster(
+    frame: Frame, label: np.ndarray, parameters: Parameters, progress: Progress
 ) -> tuple["lightgbm.Booster", int | None]:
-    """A trained booster, and how many of its rounds count; all when absent."""
+    """Train a booster; also return the best number of rounds, None without early stopping."""
     import lightgbm
 
-    settings = settings_of(frame, highest_of(frame.matrix), len(label), parameters)
+    settings = lightgbm_settings(frame, column_maxima(frame.matrix), len(label), parameters)
     columns: dict[str, Any] = {
         "feature_name": list(frame.names),
         "categorical_feature": [frame.names.index(name) for name in frame.categorical],
         "free_raw_data": True,
     }
     stop = parameters.stop
-    judged = held_back(label, HELD_BACK, parameters.seed, "early stopping") if stop else None
+    judged = stopping_rows(label, STOP_SHARE, parameters.seed, "early stopping") if stop else None
     learns = frame if judged is None else frame.rows(~judged)
     mine = label if judged is None else label[~judged]
     data = lightgbm.Dataset(
         learns.matrix, label=mine, weight=learns.weight, params=settings, **columns
     )
     valid: list[Any] = []
-    callbacks: list[Any] = [after_each(tell, parameters)]
+    callbacks: list[Any] = [progress_callback(progress, parameters)]
     if stop is not None and judged is not None:
         others = frame.rows(judged)
         valid = [data.create_valid(others.matrix, label[judged], weight=others.weight)]
@@ -148,22 +149,19 @@ def _trained(
         num_boost_round=parameters.trees,
         valid_sets=valid,
         callbacks=callbacks,
-        # Otherwise it is written and read again, to be smaller.
+        # Otherwise LightGBM writes and reads the booster again to reduce its size.
         keep_training_booster=True,
     )
     return booster, booster.best_iteration if stop is not None else None
 
 
 def require_lightgbm() -> None:
-    """Make sure that LightGBM loads.
+    """Raise ConfigError if LightGBM does not load.
 
     Its wheel does not contain the OpenMP runtime, which slim images of Debian lack.
-
-    Raises:
-        ConfigError: A system library is missing; it names the package.
     """
     try:
-        _load()
+        _load_library()
     except OSError as error:
         if "libgomp" not in str(error):
             raise ConfigError(f"LightGBM does not load: {error}.", "Install it again.") from None
@@ -174,8 +172,8 @@ def require_lightgbm() -> None:
         ) from None
 
 
-def _load() -> None:
-    """Load its shared library alone, where it is found: the package imports scikit-learn besides.
+def _load_library() -> None:
+    """Load only LightGBM's shared library, since the package also imports scikit-learn.
 
     Raises:
         OSError: A system library is missing.
@@ -189,25 +187,25 @@ def _load() -> None:
     import lightgbm  # noqa: F401
 
 
-def settings_of(
+def lightgbm_settings(
     frame: Frame, highest: np.ndarray, rows: int, parameters: Parameters
 ) -> dict[str, Any]:
-    """LightGBM's own parameters, with a bin for each rank.
+    """Return LightGBM's parameters, with one bin per rank.
 
     Args:
-        frame: Which columns there are; its rows may be some of them.
-        highest: The greatest number of each column, shape (features,).
-        rows: How many rows there are in all.
-        parameters: How.
+        frame: Any frame of the training's columns.
+        highest: The greatest number in each column, shape (features,).
+        rows: Number of training rows.
+        parameters: Training parameters.
     """
-    own_bins = int(parameters.own.get("max_bin", _OWN_BINS))
+    own_bins = int(parameters.own.get("max_bin", _DEFAULT_BINS))
     bins = [
         max(int(high) + 2, 3) if name in frame.ranked else own_bins
         for name, high in zip(frame.names, highest, strict=True)
     ]
     objective = parameters.objective or _BY_TASK[parameters.task]
     settings: dict[str, Any] = {
-        # All of them, or a rank might share a bin.
+        # Use all rows, or two ranks could share a bin.
         "bin_construct_sample_cnt": rows,
         **parameters.own,
         "objective": _OBJECTIVES.get(objective, objective),
@@ -215,7 +213,7 @@ def settings_of(
         "max_depth": parameters.depth,
         "num_leaves": parameters.own.get("num_leaves", 2**parameters.depth),
         "max_bin_by_feature": bins,
-        # Only said in the file: every column has a number of its own.
+        # Only for the file: max_bin_by_feature applies to every column.
         "max_bin": parameters.own.get("max_bin", max(bins)),
         "min_data_in_bin": 1,
         "feature_pre_filter": False,
@@ -237,42 +235,38 @@ def settings_of(
     return settings
 
 
-def highest_of(matrix: np.ndarray) -> np.ndarray:
-    """The greatest number of each column, shape (features,); 0 where there is none.
+def column_maxima(matrix: np.ndarray) -> np.ndarray:
+    """Return the greatest number in each column, at least 0, shape (features,).
 
     Args:
-        matrix: Shape (n, features), NaN where a value is missing.
+        matrix: Shape (n, features), NaN for missing values.
     """
     return np.asarray(np.fmax.reduce(matrix, axis=0, initial=0.0))
 
 
-def after_each(tell: Tell, parameters: Parameters) -> Callable[[Any], None]:
-    """The callback for LightGBM after each boosting round.
+def progress_callback(progress: Progress, parameters: Parameters) -> Callable[[Any], None]:
+    """Return a LightGBM callback that reports each boosting round.
 
     Args:
-        tell: Told how many there are.
-        parameters: How it trains.
+        progress: Called with the number of rounds done.
+        parameters: Training parameters.
     """
-    what = rounds_of(parameters)
+    what = progress_unit(parameters)
 
-    def told(state: Any) -> None:
-        tell(what, state.iteration + 1, parameters.trees)
+    def report(state: Any) -> None:
+        progress(what, state.iteration + 1, parameters.trees)
 
-    return told
+    return report
 
 
-def rounds_of(parameters: Parameters) -> str:
-    """The unit of a training's progress, in words: where it may end early, there may be fewer.
-
-    Args:
-        parameters: How it trains.
-    """
+def progress_unit(parameters: Parameters) -> str:
+    """Return the unit of a training's progress, for display."""
     return "trees" if parameters.stop is None else "trees or fewer"
 
 
 @lru_cache(maxsize=2)
-def booster_of(text: str) -> "lightgbm.Booster":
-    """The model as stock LightGBM loads it; the last ones stay loaded."""
+def load_booster(text: str) -> "lightgbm.Booster":
+    """Load a model with stock LightGBM; the last ones are cached."""
     require_lightgbm()
     import lightgbm
 
@@ -281,12 +275,12 @@ def booster_of(text: str) -> "lightgbm.Booster":
 
 @dataclass(frozen=True)
 class Blocks:
-    """Training rows that are read block by block.
+    """Training rows that are read in blocks.
 
     Attributes:
-        read: Gives the frame's rows from one position up to another.
+        read: Reads the rows from a first position up to an end.
         label: Numbers or class indices, shape (n,).
-        weight: How much each row counts, shape (n,); None where all count alike.
+        weight: Weights of the rows, shape (n,); None for equal weights.
     """
 
     read: Callable[[int, int], Frame]
@@ -295,49 +289,49 @@ class Blocks:
 
 
 class Reference:
-    """Rows from which all blocks take their bins: `SAMPLE` of them, evenly spread, and every rank.
+    """Rows from which bins are constructed: `SAMPLE_ROWS` evenly spaced ones, and every rank.
 
     Args:
-        first: A row of the frame.
-        rows: How many rows there are in all.
+        first: Any row of the frame.
+        rows: Number of training rows.
     """
 
     def __init__(self, first: Frame, rows: int) -> None:
         self._frame = first
-        self._rows = np.unique(np.linspace(0, rows - 1, min(rows, SAMPLE)).astype(np.int64))
+        self._rows = np.unique(np.linspace(0, rows - 1, min(rows, SAMPLE_ROWS)).astype(np.int64))
         self._sample: list[np.ndarray] = []
-        #: The greatest number of each column, shape (features,).
+        #: The greatest number in each column, shape (features,).
         self.highest = np.zeros(len(first.names))
 
     def add(self, begin: int, matrix: np.ndarray) -> None:
-        """Look at a block.
+        """Add a block.
 
         Args:
-            begin: The position of its first row.
+            begin: Position of its first row.
             matrix: Shape (k, features).
         """
-        self.highest = np.fmax(self.highest, highest_of(matrix))
+        self.highest = np.fmax(self.highest, column_maxima(matrix))
         low, high = np.searchsorted(self._rows, (begin, begin + len(matrix)))
         self._sample.append(matrix[self._rows[low:high] - begin])
 
     def matrix(self) -> np.ndarray:
-        """The rows, once all blocks were added."""
-        return with_all_ranks(np.concatenate(self._sample), self._frame, self.highest)
+        """Return the rows, after all blocks were added."""
+        return add_missing_ranks(np.concatenate(self._sample), self._frame, self.highest)
 
 
-def train(blocks: Blocks, parameters: Parameters, tell: Tell = unheard) -> str:
-    """Train on rows that are read block by block, twice.
+def train(blocks: Blocks, parameters: Parameters, progress: Progress = no_progress) -> str:
+    """Train on rows that are read in blocks, twice.
 
-    Bins of others' ranks are those of a frame in one piece; those of own numbers come from
-    `SAMPLE` rows, and are the same where there are no more.
+    Bins of ranks are the same as for a frame in memory. Bins of own numbers come from `SAMPLE_ROWS`
+    rows, and are also the same if there are no more rows than that.
 
     Args:
-        blocks: The rows.
-        parameters: How; the booster is LightGBM, with every row to learn from.
-        tell: Told after each boosting round.
+        blocks: Training rows.
+        parameters: Parameters for LightGBM, without early stopping.
+        progress: Called after each boosting round.
 
     Returns:
-        The text model; the same input gives the same text.
+        The model's text; the same input gives the same text.
     """
     import lightgbm
 
@@ -347,16 +341,16 @@ def train(blocks: Blocks, parameters: Parameters, tell: Tell = unheard) -> str:
     reference = Reference(first, rows)
     for begin in range(0, rows, size):
         reference.add(begin, blocks.read(begin, min(begin + size, rows)).matrix)
-    settings = settings_of(first, reference.highest, rows, parameters)
+    settings = lightgbm_settings(first, reference.highest, rows, parameters)
     whole = (rows, lambda begin, end: blocks.read(begin, end).matrix)
     data = dataset(first, reference.matrix(), [whole], blocks.label, blocks.weight, settings)
     booster = lightgbm.train(
         settings,
         data,
         num_boost_round=parameters.trees,
-        callbacks=[after_each(tell, parameters)],
+        callbacks=[progress_callback(progress, parameters)],
     )
-    return stated(booster.model_to_string(), LOCAL)
+    return portable_text(booster.model_to_string(), MACHINE_LINES)
 
 
 def dataset(
@@ -367,15 +361,15 @@ def dataset(
     weight: np.ndarray | None,
     settings: Mapping[str, Any],
 ) -> "lightgbm.Dataset":
-    """LightGBM's bins of rows in parts, of which no more than a block is there as numbers.
+    """Return LightGBM's data set for rows in parts, with no more than a block of numbers in memory.
 
     Args:
-        frame: Which columns there are.
-        reference: Rows from which the bins are made.
-        parts: Of each, how many rows it has, and how to read some of them.
-        label: Of all rows, shape (n,).
-        weight: Of all rows, shape (n,), or None.
-        settings: LightGBM's own.
+        frame: Any frame of the training's columns.
+        reference: Rows from which bins are constructed.
+        parts: Number of rows of each part, and a function that reads rows by position.
+        label: Labels of all rows, shape (n,).
+        weight: Weights of all rows, shape (n,), or None.
+        settings: LightGBM's parameters.
     """
     import lightgbm
 
@@ -400,14 +394,14 @@ def dataset(
     return lightgbm.Dataset(sequences, label, weight=weight, reference=bins, **columns)
 
 
-def narrow(matrix: np.ndarray) -> list[np.ndarray]:
-    """Columns of a matrix, each in the smallest type that has all its numbers exactly."""
+def narrow_columns(matrix: np.ndarray) -> list[np.ndarray]:
+    """Return the columns of a matrix, each in the smallest type that represents it exactly."""
     return [_narrow_column(column) for column in matrix.T]
 
 
 def _narrow_column(column: np.ndarray) -> np.ndarray:
     for kind in (np.uint8, np.uint16, np.float32):
-        # Numbers that a type does not have are others in it.
+        # Numbers outside the range of the type change, which the comparison detects.
         with np.errstate(invalid="ignore", over="ignore"):
             small = column.astype(kind)
         if np.array_equal(small, column, equal_nan=True):
@@ -415,13 +409,13 @@ def _narrow_column(column: np.ndarray) -> np.ndarray:
     return column
 
 
-def with_all_ranks(sample: np.ndarray, frame: Frame, highest: np.ndarray) -> np.ndarray:
-    """Rows, and copies of some of them with the ranks that none of them has.
+def add_missing_ranks(sample: np.ndarray, frame: Frame, highest: np.ndarray) -> np.ndarray:
+    """Append copies of rows that contain the ranks missing from a sample.
 
     Args:
         sample: Some rows, shape (n, features).
-        frame: Which columns are ranks.
-        highest: The greatest number of each column, shape (features,).
+        frame: Any frame of the training's columns.
+        highest: The greatest number in each column, shape (features,).
     """
     missing = {
         at: np.setdiff1d(np.arange(1, int(highest[at]) + 1), sample[:, at])

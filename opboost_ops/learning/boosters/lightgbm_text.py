@@ -1,4 +1,4 @@
-"""LightGBM's text model, read and edited as text."""
+"""Models in LightGBM's text format, read and edited as text."""
 
 import math
 import re
@@ -11,19 +11,19 @@ from opboost_ops.errors import ContractError
 
 _CATEGORICAL = 1
 
-#: Further bits of a split's kind: missing values go left; and what counts as missing, none or NaN.
+#: Further bits of a decision type: missing values go left; type of missing values (mask, NaN).
 _LEFT, _MISSING, _NAN = 2, 12, 8
 
 _INFOS = "feature_infos="
 
-#: Keys of a tree's lines, in the order of the file: where it splits, and how rows went through it.
+#: Keys of a tree's lines, in the order of the file: its splits, and the routing of training rows.
 _SPLITS = ("split_feature", "threshold", "decision_type")
 _ROUTING = ("decision_type", "left_child", "right_child", "leaf_count", "internal_count")
 
 
 @dataclass(frozen=True)
 class TextModel:
-    """A model in LightGBM's own text format, as ``key=value`` lines.
+    """A model in LightGBM's text format, which has ``key=value`` lines.
 
     Attributes:
         lines: All lines, in order.
@@ -36,13 +36,10 @@ class TextModel:
     @classmethod
     @lru_cache(maxsize=2)
     def parse(cls, text: str) -> "TextModel":
-        """Read a model; the last ones stay read.
-
-        Args:
-            text: As LightGBM writes it.
+        """Parse a model; the last ones are cached.
 
         Raises:
-            ContractError: It is no LightGBM text model.
+            ContractError: The text is not a LightGBM text model.
         """
         lines = tuple(text.split("\n"))
         names = next((line for line in lines if line.startswith("feature_names=")), None)
@@ -51,29 +48,29 @@ class TextModel:
         return cls(lines, tuple(names.removeprefix("feature_names=").split()))
 
     def text(self) -> str:
-        """The model as LightGBM reads it."""
+        """Return the model's text."""
         return "\n".join(self.lines)
 
     def numeric_splits(self) -> dict[str, list[float]]:
-        """Distinct thresholds of numeric splits by feature name, sorted; used features only."""
+        """Return the distinct thresholds of numeric splits by used feature, sorted."""
         return {name: [*values] for name, values in self._splits[0].items()}
 
     def split_counts(self) -> dict[str, int]:
-        """How many splits of all trees, categorical ones included, use each feature."""
+        """Return the number of splits on each feature, including categorical ones."""
         return {**self._splits[1]}
 
     def rank_below(self, threshold: float) -> int:
-        """The greatest rank at most the threshold: LightGBM puts it just above r + 1/2.
+        """Return the greatest rank at most a threshold, which LightGBM sets just above r + 1/2.
 
-        It is infinite where a split parts missing values from all others: above every rank then.
+        An infinite threshold separates missing values from all others and lies above all ranks.
         """
         return math.floor(threshold) if math.isfinite(threshold) else sys.maxsize
 
     def integer_comparisons(self) -> dict[str, list[float]]:
-        """Thresholds t whose comparisons ``value <= t`` decide every split on integers.
+        """Return thresholds t such that ``value <= t`` decides every split on integers.
 
-        Half-integers: LightGBM's 4.0 and 4.5 split integers alike, and count once. Infinite ones
-        part missing values from all others, and no integers.
+        They are half-integers, because LightGBM's 4.0 and 4.5 split integers alike. Infinite
+        thresholds are omitted: they only separate missing values from all others.
         """
         return {
             name: sorted({math.floor(t) + 0.5 for t in thresholds if math.isfinite(t)})
@@ -83,14 +80,14 @@ class TextModel:
     def replace_thresholds(
         self, new: Mapping[str, Mapping[float, float]], ranges: Mapping[str, tuple[float, float]]
     ) -> "TextModel":
-        """Replace features' numeric thresholds, and what the file says of their ranges.
+        """Replace numeric thresholds of features, and their ranges in the file.
 
         Args:
-            new: New thresholds by old ones, by feature name.
-            ranges: Declared ones of the same features, instead of those of the training data.
+            new: New thresholds by feature and old threshold.
+            ranges: Declared ranges of these features, which replace those of the training data.
 
         Raises:
-            ContractError: A threshold in use has no new value.
+            ContractError: A threshold has no new value.
         """
         places, lines = {name: self.feature_names.index(name) for name in new}, list(self.lines)
         by_index = {str(place): new[name] for name, place in places.items()}
@@ -111,22 +108,22 @@ class TextModel:
         lines[at] = _INFOS + " ".join(infos)
         return replace(self, lines=tuple(lines))
 
-    def with_missing(self) -> "TextModel":
-        """Send missing values that no training row had where most training rows go.
+    def with_missing_directions(self) -> "TextModel":
+        """Let missing values follow most training rows at splits without missing training values.
 
-        LightGBM would read them as 0. A direction that was learnt stays.
+        LightGBM would read them as 0. A learned direction stays.
         """
         lines = list(self.lines)
         for (at, *_), (kinds, *sides, leaves, inner) in self._trees(_ROUTING):
             for node, kind in enumerate(map(int, kinds)):
                 if not kind & (_CATEGORICAL | _MISSING):
-                    left, right = (_rows(int(side[node]), inner, leaves) for side in sides)
+                    left, right = (_row_count(int(side[node]), inner, leaves) for side in sides)
                     kinds[node] = str(kind & ~_LEFT | _NAN | (_LEFT if left >= right else 0))
             lines[at] = "decision_type=" + " ".join(kinds)
         return replace(self, lines=tuple(lines))
 
-    def without(self, pattern: str) -> "TextModel":
-        """The model without the lines that match a regular expression from their beginning."""
+    def without_lines(self, pattern: str) -> "TextModel":
+        """Remove the lines whose beginning matches a regular expression."""
         match = re.compile(pattern).match
         lines = tuple(line for line in self.lines if not match(line))
         return replace(self, lines=lines)
@@ -145,7 +142,7 @@ class TextModel:
         return {name: sorted(values) for name, values in sorted(thresholds.items())}, counts
 
     def _trees(self, keys: Sequence[str]) -> Iterator[tuple[list[int], list[list[str]]]]:
-        """By tree, the places of its lines with some keys, and their values."""
+        """Yield for each tree the positions of its lines with some keys, and their values."""
         marks = tuple(f"{key}=" for key in keys)
         lines = [(at, line) for at, line in enumerate(self.lines) if line.startswith(marks)]
         for begin in range(0, len(lines), len(keys)):
@@ -153,6 +150,6 @@ class TextModel:
             yield [at for at, _ in tree], [line.partition("=")[2].split() for _, line in tree]
 
 
-def _rows(child: int, inner: Sequence[str], leaves: Sequence[str]) -> int:
-    """How many training rows reached a child: a split, or a leaf by its number's complement."""
+def _row_count(child: int, inner: Sequence[str], leaves: Sequence[str]) -> int:
+    """Return the training rows of a child: a split, or a leaf as the complement of its number."""
     return int(inner[child] if child >= 0 else leaves[~child])

@@ -1,4 +1,4 @@
-"""Stock XGBoost: the second booster, an extra."""
+"""Stock XGBoost, an optional booster."""
 
 import json
 import math
@@ -11,15 +11,15 @@ import numpy as np
 
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.learning.boosters.backend import (
-    HELD_BACK,
+    STOP_SHARE,
     Frame,
     Parameters,
-    Tell,
-    held_back,
+    Progress,
+    no_progress,
+    stopping_rows,
     threads_for,
-    unheard,
 )
-from opboost_ops.learning.boosters.lightgbm_backend import rounds_of
+from opboost_ops.learning.boosters.lightgbm_backend import progress_unit
 
 _CATEGORICAL = 1
 
@@ -28,10 +28,10 @@ _LEAF = -1
 
 @dataclass(frozen=True)
 class JsonModel:
-    """A model in XGBoost's own JSON format.
+    """A model in XGBoost's JSON format.
 
-    XGBoost keeps thresholds and leaves as 32-bit floats and goes left where ``value < threshold``.
-    A leaf's value stands among the thresholds, so nodes are told apart by their children.
+    XGBoost stores thresholds and leaf values as 32-bit floats in the same list, so only children
+    distinguish splits from leaves. A row goes left if ``value < threshold``.
 
     Attributes:
         data: The whole file.
@@ -43,13 +43,10 @@ class JsonModel:
 
     @classmethod
     def parse(cls, text: str) -> "JsonModel":
-        """Read a model.
-
-        Args:
-            text: As XGBoost writes it.
+        """Parse a model.
 
         Raises:
-            ContractError: It is no JSON model of trees.
+            ContractError: The text is not an XGBoost JSON model of trees.
         """
         try:
             data = json.loads(text)
@@ -61,11 +58,11 @@ class JsonModel:
         return model
 
     def text(self) -> str:
-        """The model as XGBoost reads it, which knows no escapes of letters beyond ASCII."""
+        """Return the model's JSON, without escapes, which XGBoost does not read."""
         return json.dumps(self.data, ensure_ascii=False, separators=(",", ":"))
 
     def numeric_splits(self) -> dict[str, list[float]]:
-        """Distinct thresholds of numeric splits by feature name, sorted; used features only."""
+        """Return the distinct thresholds of numeric splits by used feature, sorted."""
         thresholds: dict[str, set[float]] = {}
         for tree in self._trees():
             for node in _splits(tree):
@@ -75,7 +72,7 @@ class JsonModel:
         return {name: sorted(values) for name, values in sorted(thresholds.items())}
 
     def split_counts(self) -> dict[str, int]:
-        """How many splits of all trees, categorical ones included, use each feature."""
+        """Return the number of splits on each feature, including categorical ones."""
         counts = dict.fromkeys(self.feature_names, 0)
         for tree in self._trees():
             for node in _splits(tree):
@@ -83,17 +80,16 @@ class JsonModel:
         return counts
 
     def rank_below(self, threshold: float) -> int:
-        """The greatest rank below the threshold.
+        """Return the greatest rank below a threshold.
 
-        Method ``hist`` puts its threshold on r + 1 itself, ``exact`` on r + 1/2.
+        The tree method ``hist`` sets the threshold to r + 1, ``exact`` to r + 1/2.
         """
         return math.ceil(threshold) - 1
 
     def integer_comparisons(self) -> dict[str, list[float]]:
-        """Thresholds t whose comparisons ``value <= t`` decide every split on integers.
+        """Return thresholds t such that ``value <= t`` decides every split on integers.
 
-        An integer is below a threshold if it is at most the half-integer before the next integer:
-        4 is not below 4.0, nor at most 3.5.
+        They are half-integers: an integer is below 4.0 exactly if it is at most 3.5.
         """
         return {
             name: sorted({math.ceil(threshold) - 0.5 for threshold in thresholds})
@@ -105,14 +101,14 @@ class JsonModel:
         new: Mapping[str, Mapping[float, float]],
         ranges: Mapping[str, tuple[float, float]],  # noqa: ARG002
     ) -> "JsonModel":
-        """Replace features' numeric thresholds.
+        """Replace numeric thresholds of features.
 
         Args:
-            new: New thresholds by old ones, by feature name.
-            ranges: Declared ones, which this format does not tell.
+            new: New thresholds by feature and old threshold.
+            ranges: Not used, because this format does not contain ranges.
 
         Raises:
-            ContractError: A threshold in use has no new value, or 32 bits cannot hold it.
+            ContractError: A threshold has no new value, or 32 bits cannot represent it.
         """
         for feature, values in new.items():
             if any(float(np.float32(value)) != value for value in values.values()):
@@ -162,39 +158,39 @@ _OBJECTIVES = {
     "tweedie": "reg:tweedie",
 }
 
-_OWN_BINS = 256
+_DEFAULT_BINS = 256
 
-#: XGBoost takes 32-bit floats and refuses infinite ones; twice this is still finite.
-_FARTHEST = 1e38
+#: XGBoost uses 32-bit floats and rejects infinite ones; twice this number is still finite.
+_MAX_NUMBER = 1e38
 
 
 class XGBoost:
-    """XGBoost behind the protocol."""
+    """XGBoost as a `Backend`."""
 
     name = "XGBoost"
     file = "model.json"
     forms: tuple[str, ...] = ("json",)
 
     def require(self) -> None:
-        """Make sure that the extra is installed.
-
-        Raises:
-            ConfigError: It is not.
-        """
+        """Raise ConfigError if the extra is not installed."""
         _xgboost()
 
     def version(self) -> str:
-        """Of the library."""
+        """Return the version of the library."""
         return str(_xgboost().__version__)
 
     def parse(self, text: str) -> JsonModel:
-        """Read a JSON model."""
+        """Read a model in XGBoost's JSON format."""
         return JsonModel.parse(text)
 
     def train(
-        self, frame: Frame, label: np.ndarray, parameters: Parameters, tell: Tell = unheard
+        self,
+        frame: Frame,
+        label: np.ndarray,
+        parameters: Parameters,
+        progress: Progress = no_progress,
     ) -> str:
-        """See `Backend.train`: with a bin for each rank."""
+        """Train with one bin per rank; see `Backend.train`."""
         xgboost = _xgboost()
         threads = parameters.threads or threads_for(frame.matrix.size)
         settings: dict[str, Any] = {
@@ -207,10 +203,10 @@ class XGBoost:
             "nthread": threads,
             "verbosity": 0,
         }
-        # One number for all columns: with as many bins as ranks none of them shares one.
+        # XGBoost has one limit for all columns: with as many bins as ranks, no two share a bin.
         ranked = [frame.names.index(name) for name in frame.ranked]
         highest = np.fmax.reduce(frame.matrix[:, ranked], axis=None, initial=0.0)
-        settings["max_bin"] = max(int(highest) + 2, _OWN_BINS)
+        settings["max_bin"] = max(int(highest) + 2, _DEFAULT_BINS)
         if parameters.penalty is not None:
             settings["lambda"] = parameters.penalty
         if parameters.task == "multiclass":
@@ -220,16 +216,16 @@ class XGBoost:
             settings["monotone_constraints"] = tuple(directions)
         if settings["objective"] == "reg:quantileerror":
             settings.setdefault("quantile_alpha", 0.5)
-        stop, callbacks = parameters.stop, [_after_each(tell, parameters)]
+        stop, callbacks = parameters.stop, [_progress_callback(progress, parameters)]
         if stop is None:
-            data = _matrix(frame, label, threads)
+            data = _dmatrix(frame, label, threads)
             booster = xgboost.train(
                 settings, data, num_boost_round=parameters.trees, callbacks=callbacks
             )
         else:
-            judged = held_back(label, HELD_BACK, parameters.seed, "early stopping")
-            data = _matrix(frame.rows(~judged), label[~judged], threads)
-            others = _matrix(frame.rows(judged), label[judged], threads)
+            judged = stopping_rows(label, STOP_SHARE, parameters.seed, "early stopping")
+            data = _dmatrix(frame.rows(~judged), label[~judged], threads)
+            others = _dmatrix(frame.rows(judged), label[judged], threads)
             booster = xgboost.train(
                 settings,
                 data,
@@ -243,47 +239,47 @@ class XGBoost:
         return JsonModel.parse(booster.save_raw("json").decode()).text()
 
     def predict(self, text: str, matrix: np.ndarray) -> np.ndarray:
-        """Predict as stock XGBoost does: 32-bit numbers, given as float64."""
-        booster = _booster(text, threads_for(matrix.size))
-        scores = booster.inplace_predict(_narrow(matrix), validate_features=False)
+        """Predict as stock XGBoost does, in 32 bits, returned as float64."""
+        booster = _load_booster(text, threads_for(matrix.size))
+        scores = booster.inplace_predict(_to_float32(matrix), validate_features=False)
         return np.asarray(scores, dtype=np.float64)
 
-    def explained(self, text: str, matrix: np.ndarray) -> np.ndarray:
-        """XGBoost's own SHAP values (TreeSHAP), and the expected score last."""
+    def shap_values(self, text: str, matrix: np.ndarray) -> np.ndarray:
+        """Return XGBoost's SHAP values (TreeSHAP), followed by the expected score."""
         features = matrix.shape[1]
-        threads = threads_for(matrix.size * _booster(text, 1).num_boosted_rounds())
-        booster = _booster(text, threads)
-        data = _xgboost().DMatrix(_narrow(matrix), nthread=threads)
+        threads = threads_for(matrix.size * _load_booster(text, 1).num_boosted_rounds())
+        booster = _load_booster(text, threads)
+        data = _xgboost().DMatrix(_to_float32(matrix), nthread=threads)
         contributions = booster.predict(data, pred_contribs=True, validate_features=False)
         parts = np.asarray(contributions, dtype=np.float64)
         return parts.reshape(len(matrix), -1, features + 1)
 
     def gains(self, text: str) -> np.ndarray:
-        """Sums of gains, float64, shape (features,)."""
-        booster = _booster(text, 1)
+        """Return the total gains, float64, shape (features,)."""
+        booster = _load_booster(text, 1)
         gains = booster.get_score(importance_type="total_gain")
         return np.array([gains.get(name, 0.0) for name in booster.feature_names or ()])
 
     def export(self, text: str, form: str) -> str:  # noqa: ARG002
-        """``json``, XGBoost's own file, is the only form."""
+        """Return XGBoost's file, the only format."""
         return text
 
 
-def _after_each(tell: Tell, parameters: Parameters) -> Any:
-    """The callback for XGBoost after each boosting round."""
-    what = rounds_of(parameters)
+def _progress_callback(progress: Progress, parameters: Parameters) -> Any:
+    """Return an XGBoost callback that reports each boosting round."""
+    what = progress_unit(parameters)
 
-    class Told(_xgboost().callback.TrainingCallback):  # type: ignore[misc]
+    class Report(_xgboost().callback.TrainingCallback):  # type: ignore[misc]
         def after_iteration(self, _model: Any, epoch: int, _evals: Any) -> bool:
-            tell(what, epoch + 1, parameters.trees)
+            progress(what, epoch + 1, parameters.trees)
             return False
 
-    return Told()
+    return Report()
 
 
-def _matrix(frame: Frame, label: np.ndarray, threads: int) -> Any:
+def _dmatrix(frame: Frame, label: np.ndarray, threads: int) -> Any:
     return _xgboost().DMatrix(
-        _narrow(frame.matrix),
+        _to_float32(frame.matrix),
         label=label,
         weight=frame.weight,
         feature_names=list(frame.names),
@@ -293,13 +289,13 @@ def _matrix(frame: Frame, label: np.ndarray, threads: int) -> Any:
     )
 
 
-def _narrow(matrix: np.ndarray) -> np.ndarray:
-    clipped = np.clip(matrix, -_FARTHEST, _FARTHEST)
+def _to_float32(matrix: np.ndarray) -> np.ndarray:
+    clipped = np.clip(matrix, -_MAX_NUMBER, _MAX_NUMBER)
     return np.asarray(clipped, dtype=np.float32, order="C")
 
 
 @lru_cache(maxsize=4)
-def _booster(text: str, threads: int) -> Any:
+def _load_booster(text: str, threads: int) -> Any:
     booster = _xgboost().Booster({"nthread": threads, "verbosity": 0})
     booster.load_model(bytearray(text.encode()))
     return booster

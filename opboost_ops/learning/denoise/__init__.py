@@ -1,4 +1,4 @@
-"""Posterior sampling of the original values behind randomised ones.
+"""Posterior sampling of original values from randomised ones.
 
-`joint.imputed` samples them from the channels and a mixture model of the rows.
+`joint.train` samples them by the channels and a mixture model of the rows, and trains on them.
 """

@@ -1,13 +1,13 @@
-"""Latent classes of all columns, under the channels that are known.
+"""Latent-class model of all columns, given the channels.
 
     p(y, w, l) = sum_z pi_z prod_j (theta_jz K_j)(y_j) prod_c psi_cz(w_c) phi_z(l)
 
-with noisy cells y, own codes w and the label's level l. In one class columns are independent; what
-goes together is said by the classes.
+where y are released outputs, w own codes and l the level of the label. Columns are independent
+within a class; the classes represent their dependence.
 
-A row adds up one line of a table for each of its columns, and later adds its responsibilities to
-the same lines. Both are products with a sparse matrix of ones. They reach lines and rows in their
-order, so sums are the same to the bit however many rows are worked on at once.
+A row adds up one line of a table per column, and later adds its responsibilities to the same lines.
+Both are products with a sparse matrix of ones, which visit lines and rows in order. Sums are
+therefore the same, to the bit, for any block size.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,24 +21,24 @@ from opboost_ops.learning.denoise.rows import Rows
 from opboost_ops.mechanisms import noise
 from opboost_ops.mechanisms.cmac import cmac
 
-#: Stands for a probability of zero, in logarithms.
-_NEVER = -1e30
+#: The logarithm of a zero probability.
+_LOG_ZERO = -1e30
 
-#: How far one step may move the logarithm of a share.
-_STRIDE = 1.0
+#: Greatest change of the logarithm of a share in one step.
+_STEP = 1.0
 
-#: Most cells of responsibilities that are held at once: 64 MB of floats.
+#: Most cells of responsibilities in memory: 64 MB of floats.
 BLOCK = 8_000_000
 
-#: Cells that are computed at once, 512 KB of floats: they stay in the processor's cache.
-_AT_ONCE = 65_536
+#: Cells that are computed at once: 512 KB of floats, which fit in the processor's cache.
+_CACHED_CELLS = 65_536
 
 
 class Draws:
-    """Uniform and normal numbers, each named by its purpose and place.
+    """Uniform and normal random numbers, each determined by its purpose and position.
 
-    They are keyed hashes under a public seed, which makes the model repeatable: what is made of a
-    release costs nothing.
+    They are keyed hashes under a public seed, which makes models repeatable. Postprocessing of a
+    release has no privacy loss, so the seed need not be secret.
 
     Args:
         seed: 32 bytes.
@@ -48,18 +48,18 @@ class Draws:
         self._seed = seed
 
     def uniform(self, purpose: str, begin: int, end: int) -> np.ndarray:
-        """Numbers in (0, 1), float64, shape (end - begin,); the same for the same places.
+        """Return numbers in (0, 1), float64, shape (end - begin,).
 
         Args:
-            purpose: No two draws that must be independent have the same.
-            begin: Of the first place.
-            end: Beyond the last.
+            purpose: Purpose of the draw; independent draws need different purposes.
+            begin: First position.
+            end: Position after the last.
         """
         places = np.arange(begin, end, dtype=np.uint64)
         return self.of_keys(purpose, np.column_stack([places, places]).view(np.uint8))
 
     def of_keys(self, purpose: str, keys: np.ndarray) -> np.ndarray:
-        """Numbers in (0, 1), float64, shape (n,), each a function of its key alone.
+        """Return numbers in (0, 1), float64, shape (n,), each determined by its key.
 
         Args:
             purpose: As for `uniform`.
@@ -69,21 +69,21 @@ class Draws:
         return np.asarray((words >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
 
     def normal(self, purpose: str, *shape: int) -> np.ndarray:
-        """Standard normal numbers of a shape."""
+        """Return standard normal numbers of the given shape."""
         return np.asarray(ndtri(self.uniform(purpose, 0, int(np.prod(shape))))).reshape(shape)
 
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """The parameters.
+    """The parameters of the model.
 
     Attributes:
         pi: Shares of the classes, shape (Z,).
-        theta: Shares of the values behind a column in each class, shape (k, Z), by column.
-        psi: Shares of an own column's codes, shape (codes, Z), by column.
-        phi: Shares of the label's levels, shape (levels, Z).
-        fixed: Whether phi stays as it is: each class belongs to one level, equally many to each,
-            and those of a level lie side by side.
+        theta: Shares of the original values of each released column, shape (k, Z).
+        psi: Shares of the codes of each own column, shape (codes, Z).
+        phi: Shares of the levels of the label, shape (levels, Z).
+        fixed: phi does not change: each class belongs to one level, and each level has the same
+            number of adjacent classes.
     """
 
     pi: np.ndarray
@@ -94,18 +94,18 @@ class Classes:
 
     @property
     def possible(self) -> int:
-        """How many classes a row can be of: those of its own level where phi is fixed."""
+        """The number of classes a row can belong to: those of its level if phi is fixed."""
         return len(self.pi) // (len(self.phi) if self.fixed else 1)
 
     def clear(self) -> np.ndarray:
-        """Logarithms of what level and own codes say, by line and possible class; see `Seen`."""
+        """Return log probabilities of levels and own codes, by line and possible class."""
         first = _log(self.pi) if self.fixed else _log(self.phi) + _log(self.pi)
-        # A code that no fitted row had says nothing of the class.
+        # A code that no fitted row had carries no information on the class.
         shares = (np.where(of.any(axis=1, keepdims=True), of, 1.0) for of in self.psi.values())
         return self._lines([first, *map(_log, shares)])
 
     def noisy(self, laws: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Logarithms of what released cells say, by line and possible class; see `Seen`."""
+        """Return log probabilities of released outputs, by line and possible class."""
         return self._lines([_log(laws[name].T @ of) for name, of in self.theta.items()])
 
     def _lines(self, tables: list[np.ndarray]) -> np.ndarray:
@@ -114,14 +114,14 @@ class Classes:
 
 @dataclass(frozen=True, eq=False)
 class Smoothing:
-    """Smoothing that keeps shares of few rows near those of all.
+    """Smoothing of class shares towards those of all rows, and step lengths.
 
     Attributes:
-        alpha: How many rows' worth.
-        behind: The values behind each released column, over all rows, shape (k,).
-        own: Shares of each own column's codes, shape (codes,).
-        level: Shares of the label's levels.
-        speed: omega of each released column; 1 is plain expectation maximisation.
+        alpha: Weight of the shares of all rows, in rows.
+        behind: Shares of the original values of each released column over all rows, shape (k,).
+        own: Shares of the codes of each own column, shape (codes,).
+        level: Shares of the levels of the label.
+        speed: Step length omega of each released column; 1 for the standard EM algorithm.
     """
 
     alpha: float
@@ -133,14 +133,14 @@ class Smoothing:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Responsibilities of rows, summed by what the rows hold.
+    """Sums of responsibilities.
 
     Attributes:
-        weight: Of all rows, shape (Z,).
-        noisy: By output, shape (outputs, Z), by column.
-        own: By code, shape (codes, Z), by column.
-        level: By the label's level, shape (levels, Z); of no use where phi is fixed.
-        rows: How many there are.
+        weight: Sums over all rows, shape (Z,).
+        noisy: Sums by output of each released column, shape (outputs, Z).
+        own: Sums by code of each own column, shape (codes, Z).
+        level: Sums by level of the label, shape (levels, Z); not used if phi is fixed.
+        rows: Number of rows.
     """
 
     weight: np.ndarray
@@ -150,18 +150,18 @@ class Counts:
     rows: int
 
 
-def moved(classes: Classes, counts: Counts, rows: Rows, smoothing: Smoothing) -> Classes:
-    """The second half of a step of expectation maximisation.
+def maximise(classes: Classes, counts: Counts, rows: Rows, smoothing: Smoothing) -> Classes:
+    """Return the classes after the maximisation of an EM step.
 
-    A noisy column's shares move by theta(x) <- theta(x) exp(clip(omega ln G(x), -1, 1)), G(x) being
-    the sum over y of K(x, y) N(y) / (theta K)(y), divided by the sum of N: at omega = 1 it is the
-    usual step, which is far too slow where a channel says little.
+    Shares of a released column change by theta(x) <- theta(x) exp(clip(omega ln G(x), -1, 1)),
+    where G(x) is the sum over y of K(x, y) N(y) / (theta K)(y), divided by the sum of N. With
+    omega = 1 this is the standard step, which is too slow for weak channels.
 
     Args:
-        classes: As they are.
-        counts: Of the responsibilities under them.
-        rows: For laws.
-        smoothing: And speed.
+        classes: The classes before the step.
+        counts: Sums of responsibilities under these classes.
+        rows: The rows, for their channels.
+        smoothing: Smoothing and step lengths.
     """
     alpha, total = smoothing.alpha, counts.weight + smoothing.alpha
     theta = {}
@@ -169,7 +169,7 @@ def moved(classes: Classes, counts: Counts, rows: Rows, smoothing: Smoothing) ->
         law, old = rows.laws[name], classes.theta[name]
         expected = np.maximum(law.T @ old, 1e-300)
         gain = law @ (table / expected) / np.maximum(table.sum(axis=0), 1e-12)
-        move = np.clip(smoothing.speed[name] * np.log(np.maximum(gain, 1e-300)), -_STRIDE, _STRIDE)
+        move = np.clip(smoothing.speed[name] * np.log(np.maximum(gain, 1e-300)), -_STEP, _STEP)
         new = old * np.exp(move)
         new /= new.sum(axis=0)
         behind = smoothing.behind[name][:, None]
@@ -183,12 +183,12 @@ def moved(classes: Classes, counts: Counts, rows: Rows, smoothing: Smoothing) ->
 
 
 def _log(shares: np.ndarray) -> np.ndarray:
-    return np.where(shares > 0, np.log(np.maximum(shares, 1e-300)), _NEVER)
+    return np.where(shares > 0, np.log(np.maximum(shares, 1e-300)), _LOG_ZERO)
 
 
 @dataclass(frozen=True, eq=False)
 class _Lines:
-    """A 1 for each of a row's lines, shape (rows, lines): of released cells, and of all else."""
+    """Indicators of each row's lines, shape (rows, lines), for released columns and all others."""
 
     noisy: sparse.csr_matrix
     clear: sparse.csr_matrix
@@ -201,14 +201,14 @@ class _Lines:
 
 
 class LatentRows:
-    """Rows, and where each finds its shares in tables of all classes.
+    """Rows with the lines of their codes in the tables of classes.
 
-    Where phi is fixed a row is of one of its own level's classes, and a line is a code in one
-    level: its work is a fraction of that of all classes.
+    If phi is fixed, a row belongs to a class of its own level, and each line is a code within one
+    level, which reduces the work.
 
     Args:
-        rows: Which.
-        classes: Any of their kind; others of it are as many.
+        rows: The rows.
+        classes: Any classes of the kind that the rows are fitted to.
     """
 
     def __init__(self, rows: Rows, classes: Classes) -> None:
@@ -216,7 +216,7 @@ class LatentRows:
         self._times = rows.levels if classes.fixed else 1
         size = max(1, BLOCK // self._possible)
         blocks = [self._lines(rows.at(slice(i, i + size))) for i in range(0, len(rows), size)]
-        at_once = max(1, _AT_ONCE // self._possible)
+        at_once = max(1, _CACHED_CELLS // self._possible)
         self._blocks = [(block, block.parts(at_once)) for block in blocks]
 
     def _lines(self, rows: Rows) -> _Lines:
@@ -228,11 +228,11 @@ class LatentRows:
         return _Lines(_ones(noisy, outputs), _ones([rows.level, *own], [rows.levels, *sizes]))
 
     def responsibilities(self, classes: Classes) -> np.ndarray:
-        """Pr[class | y, w, l] of each row's possible classes, float64, shape (n, possible)."""
+        """Return Pr[class | y, w, l] of each row's possible classes, shape (n, possible)."""
         return np.concatenate([self._found(classes, parts) for _, parts in self._blocks])
 
     def scores(self, classes: Classes) -> np.ndarray:
-        """Each row's ln p(y | w, l): what released cells say, given what is known clearly."""
+        """Return ln p(y | w, l) for each row."""
         noisy, clear = classes.noisy(self._rows.laws), classes.clear()
         scores = []
         for _, parts in self._blocks:
@@ -243,11 +243,11 @@ class LatentRows:
         return np.concatenate(scores)
 
     def step(self, classes: Classes, smoothing: Smoothing) -> Classes:
-        """One step of expectation maximisation.
+        """Return the classes after an EM step.
 
         Args:
-            classes: As they are.
-            smoothing: And speed.
+            classes: The classes before the step.
+            smoothing: Smoothing and step lengths.
         """
         rows, width = self._rows, len(classes.pi)
         outputs = sum(law.shape[1] for law in rows.laws.values())
@@ -267,7 +267,7 @@ class LatentRows:
             level,
             len(rows),
         )
-        return moved(classes, counts, rows, smoothing)
+        return maximise(classes, counts, rows, smoothing)
 
     def _found(self, classes: Classes, parts: Sequence[_Lines]) -> np.ndarray:
         noisy, clear = classes.noisy(self._rows.laws), classes.clear()
@@ -285,7 +285,7 @@ class LatentRows:
 
 
 def _ones(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> sparse.csr_matrix:
-    """A row's lines in tables that lie one below the other."""
+    """Return the indicators of each row's lines in stacked tables."""
     starts = np.concatenate([[0], np.cumsum(sizes)])
     lines = np.column_stack(codes).astype(np.int32) + starts[:-1].astype(np.int32)
     ends = np.arange(len(lines) + 1, dtype=np.int32) * np.int32(len(codes))
@@ -294,7 +294,7 @@ def _ones(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> sparse.csr_matri
 
 
 def _by_column(lines: np.ndarray, sizes: Mapping[str, int], width: int) -> dict[str, np.ndarray]:
-    """Tables that lie one below the other, each with all classes side by side again."""
+    """Split stacked tables by column, each with all classes side by side."""
     table = lines.reshape(-1, width)
     begins = np.concatenate([[0], np.cumsum(list(sizes.values()))]).astype(int)
     return {

@@ -1,4 +1,4 @@
-"""Training on jointly sampled original values: from a frame to one model of the mean of two."""
+"""Training on original values, sampled jointly from their posterior given the release."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -8,49 +8,49 @@ import numpy as np
 
 from opboost_ops.errors import ContractError
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.backend import Frame, Parameters, Tell, unheard
-from opboost_ops.learning.boosters.lightgbm_backend import LOCAL
+from opboost_ops.learning.boosters.backend import Frame, Parameters, Progress, no_progress
+from opboost_ops.learning.boosters.lightgbm_backend import MACHINE_LINES
 from opboost_ops.learning.boosters.lightgbm_text import TextModel
 from opboost_ops.learning.denoise.classes import BLOCK, Classes, Draws, LatentRows
-from opboost_ops.learning.denoise.rows import Rows, drawable, quantile_levels, rows_of
-from opboost_ops.learning.denoise.starts import Chosen, Start, choose, grid
-from opboost_ops.learning.tuning import predicted
+from opboost_ops.learning.denoise.rows import Rows, encode_rows, quantile_levels, samplable_laws
+from opboost_ops.learning.denoise.starts import Start, WeightedModel, fit_models, grid
+from opboost_ops.learning.tuning import out_of_fold_predictions
 from opboost_ops.mechanisms.channel import Channel
 
-#: Fewest rows in a leaf, of each imputation: LightGBM's own default.
+#: Least rows per leaf and imputation: LightGBM's default.
 _LEAF = 20
 
-#: Rows that the classes are fitted to; all of them are sampled.
+#: Most rows to which classes are fitted; values of all rows are sampled.
 FITTED_ROWS = 40_000
 
-#: Imputations that are stacked, and at most so many rows of all: with many rows fewer draws of
-#: each do. This bounds the memory: 8 bytes a cell of that stack, beside what training itself takes.
+#: Most imputations, and most rows of all imputations together: with many rows, fewer imputations
+#: suffice. This limits memory to 8 bytes per cell, besides that of training itself.
 IMPUTATIONS, STACKED_ROWS = 5, 2_000_000
 
-#: Groups of what own columns predict, and folds that predict it.
+#: Groups of predictions from own columns, and folds for these predictions.
 _GROUPS, _FOLDS = 5, 5
 
 _LEAVES = ("leaf_value=", "internal_value=")
 
-#: What each part's leaves are multiplied by; halving is exact in floats.
+#: Weight of each model in an even mixture; halving is exact in floats.
 _HALF = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Imputed:
-    """Imputations one below the other.
+class Imputations:
+    """Stacked imputations.
 
     Attributes:
-        frame: Training rows, as many times as there are imputations.
-        label: Of them.
-        times: How many imputations there are.
-        chosen: The models that they were drawn from; none if nothing could be sampled.
+        frame: Training rows, repeated for each imputation.
+        label: Labels of these rows.
+        times: Number of imputations.
+        chosen: The models from which they were drawn; empty if nothing could be sampled.
     """
 
     frame: Frame
     label: np.ndarray
     times: int
-    chosen: tuple[Chosen, ...]
+    chosen: tuple[WeightedModel, ...]
 
 
 def train(
@@ -59,84 +59,90 @@ def train(
     parameters: Parameters,
     channels: Mapping[str, Channel],
     seed: bytes,
-    tell: Tell = unheard,
+    progress: Progress = no_progress,
 ) -> str:
-    """Train on original values, sampled given the release under its channels.
+    """Train on original values, sampled from their posterior given the release.
 
-    With own columns the model is the even mixture of this and plain training: own columns may say
-    more of the label than what is sampled, and then draws that follow the label mislead.
+    With own columns, the model is the even mixture with training on the released values: own
+    columns may predict the label better than the sampled ones, and draws that depend on the label
+    would then mislead.
 
     Args:
         frame: Training rows.
         label: Numbers or class indices, shape (n,).
-        parameters: How.
-        channels: What released others' columns, by name.
-        seed: Of all draws, 32 bytes.
-        tell: Told after each boosting round of one model, then of the other.
+        parameters: Training parameters.
+        channels: Channels of other parties' columns, by name.
+        seed: Seed of all draws, 32 bytes.
+        progress: Called after each boosting round of one model, then of the other.
 
     Returns:
-        One LightGBM text model.
+        The model in LightGBM's text format.
     """
-    return learnt(
-        imputed(frame, label, parameters, drawable(frame, channels), seed),
+    return train_imputed(
+        impute_frame(frame, label, parameters, samplable_laws(frame, channels), seed),
         parameters,
-        lambda: trainer.train(frame, label, parameters, tell=tell),
-        tell,
+        lambda: trainer.train(frame, label, parameters, progress=progress),
+        progress,
     )
 
 
-def learnt(
-    rows: Imputed, parameters: Parameters, plain: Callable[[], str], tell: Tell = unheard
+def train_imputed(
+    rows: Imputations,
+    parameters: Parameters,
+    plain: Callable[[], str],
+    progress: Progress = no_progress,
 ) -> str:
-    """The model of imputations: with own columns the even mixture with plain training.
+    """Train on imputations; with own columns, mix the model with one of the released values.
 
     Args:
-        rows: From `imputed`.
-        parameters: How.
-        plain: The model of the same columns as they were released.
-        tell: Told after each boosting round.
+        rows: From `impute_frame`.
+        parameters: Training parameters.
+        plain: Trains a model on the released values.
+        progress: Called after each boosting round.
 
     Returns:
-        One LightGBM text model.
+        The model in LightGBM's text format.
     """
     least = int(parameters.own.get("min_data_in_leaf", _LEAF))
     leaf = least * rows.times if rows.chosen else None
-    joint = trainer.train(rows.frame, rows.label, replace(parameters, least_leaf=leaf), tell=tell)
+    joint = trainer.train(
+        rows.frame, rows.label, replace(parameters, least_leaf=leaf), progress=progress
+    )
     if not rows.chosen or len(rows.frame.ranked) == len(rows.frame.names):
         return joint
     return even_mixture(plain(), joint)
 
 
-def imputed(
+def impute_frame(
     frame: Frame,
     label: np.ndarray,
     parameters: Parameters,
     laws: Mapping[str, np.ndarray],
     seed: bytes,
-) -> Imputed:
-    """Several imputations of a frame, drawn by models that are chosen without a clear row.
+) -> Imputations:
+    """Draw several imputations of a frame.
 
     Args:
         frame: Training rows.
         label: Numbers or class indices, shape (n,).
-        parameters: What is learnt, and from which seed.
-        laws: Of the columns that are sampled; see `drawable`.
-        seed: Of all draws, 32 bytes.
+        parameters: Training parameters.
+        laws: Pr[output | value] of the columns to sample; see `samplable_laws`.
+        seed: Seed of all draws, 32 bytes.
     """
     if not laws:
-        return Imputed(frame, label, 1, ())
-    draws, rows = Draws(seed), rows_of(frame, laws)
+        return Imputations(frame, label, 1, ())
+    draws, rows = Draws(seed), encode_rows(frame, laws)
     own = any(name not in frame.ranked for name in frame.names)
     group, groups = _groups(frame, label, parameters, draws) if own else (None, 1)
     levels = {
-        start: _labelled(rows, label, parameters, start, group, groups)
+        start: _with_levels(rows, label, parameters, start, group, groups)
         for start in grid(own, parameters.task == "regression")
     }
     some = np.arange(len(label))
     if len(label) > FITTED_ROWS:
         order = np.argsort(draws.uniform("fitted", 0, len(label)), kind="stable")
         some = np.sort(order[:FITTED_ROWS])
-    models = choose([(start, data.at(some)) for start, data in levels.items()], draws)
+    models = fit_models([(start, data.at(some)) for start, data in levels.items()], draws)
     times = max(1, min(IMPUTATIONS, STACKED_ROWS // len(label)))
     matrix = np.empty((times * len(label), len(frame.names)), order="F")
     picks = np.searchsorted(np.cumsum([c.weight for c in models]), draws.uniform("model", 0, times))
@@ -148,10 +154,10 @@ def imputed(
             matrix[here, frame.names.index(name)] = values + 1.0
     weight = None if frame.weight is None else np.tile(frame.weight, times)
     frame = replace(frame, matrix=matrix, weight=weight)
-    return Imputed(frame, np.tile(label, times), times, models)
+    return Imputations(frame, np.tile(label, times), times, models)
 
 
-def _labelled(
+def _with_levels(
     rows: Rows,
     label: np.ndarray,
     parameters: Parameters,
@@ -159,7 +165,7 @@ def _labelled(
     group: np.ndarray | None,
     groups: int,
 ) -> Rows:
-    """The rows with the levels that a start goes by; a tied one's are level and group."""
+    """Return the rows with the levels of a start; if tied, combinations of level and group."""
     if parameters.task == "regression":
         level, levels = quantile_levels(label, start.levels)
     else:
@@ -172,7 +178,7 @@ def _labelled(
 def _groups(
     frame: Frame, label: np.ndarray, parameters: Parameters, draws: Draws
 ) -> tuple[np.ndarray, int]:
-    """Groups of what own columns alone predict for a row that they did not learn from."""
+    """Return groups of out-of-fold predictions from own columns, and the number of groups."""
     own = [i for i, name in enumerate(frame.names) if name not in frame.ranked]
     names = tuple(frame.names[i] for i in own)
     categorical = tuple(name for name in frame.categorical if name in names)
@@ -180,7 +186,7 @@ def _groups(
     if len(np.unique(fold)) < _FOLDS:
         return np.zeros(len(label), dtype=np.int64), 1
     rows = Frame(names, frame.matrix[:, own], categorical, ())
-    predictions = predicted(rows, label, parameters, fold)
+    predictions = out_of_fold_predictions(rows, label, parameters, fold)
     if parameters.task == "multiclass":
         classes, codes = np.unique(predictions.argmax(axis=1), return_inverse=True)
         return codes.reshape(-1), len(classes)
@@ -188,33 +194,33 @@ def _groups(
 
 
 def even_mixture(first: str, second: str) -> str:
-    """The even mixture: all trees of both, each leaf at half its value.
+    """Return the even mixture of two models: all trees of both, with halved leaf values.
 
-    Raw scores are averaged: in regression the predictions, otherwise the log odds of the classes.
+    It averages raw scores: predictions in regression, otherwise log odds.
 
     Args:
-        first: A LightGBM text model.
-        second: Another one of the same features and the same label.
+        first: A model in LightGBM's text format.
+        second: Another model of the same features and label.
 
     Returns:
-        A LightGBM text model.
+        A model in LightGBM's text format.
 
     Raises:
-        ContractError: The models do not fit together.
+        ContractError: The models have different features or labels.
     """
     import lightgbm
 
     heads, trees, tails = zip(*(_model_parts(text) for text in (first, second)), strict=True)
-    if _kept_lines(heads[0]) != _kept_lines(heads[1]):
+    if _comparable_lines(heads[0]) != _comparable_lines(heads[1]):
         raise ContractError("Two models of different features or labels cannot be mixed.")
     numbered = [
         re.sub(r"\ATree=\d+", f"Tree={i}", _halved_tree(tree))
         for i, tree in enumerate([*trees[0], *trees[1]])
     ]
     text = "\n".join([heads[0].rstrip("\n"), "", *numbered, tails[0]])
-    # LightGBM writes it again, so that what it says of importances is of all trees.
+    # LightGBM writes the text again, so that importances cover all trees.
     written = lightgbm.Booster(model_str=text).model_to_string()
-    return TextModel.parse(written).without(LOCAL).text()
+    return TextModel.parse(written).without_lines(MACHINE_LINES).text()
 
 
 def _model_parts(text: str) -> tuple[str, list[str], str]:
@@ -228,7 +234,7 @@ def _model_parts(text: str) -> tuple[str, list[str], str]:
     return head, [*rest[:-1], last], mark + tail
 
 
-def _kept_lines(head: str) -> list[str]:
+def _comparable_lines(head: str) -> list[str]:
     return [line for line in head.split("\n") if not line.startswith("feature_infos=")]
 
 
@@ -242,18 +248,18 @@ def _halved_tree(tree: str) -> str:
 
 
 def impute(classes: Classes, rows: Rows, draws: Draws, draw: int) -> dict[str, np.ndarray]:
-    """Draw the values behind all released cells, those of a row together.
+    """Draw the original values of all released columns, jointly per row.
 
-    First a class z from Pr[z | y, w, l], then each value from theta_z(x) K(x, y), in blocks.
+    A class z is drawn from Pr[z | y, w, l], then each value from theta_z(x) K(x, y), in blocks.
 
     Args:
-        classes: Of these rows.
-        rows: All of them.
-        draws: For the draws.
-        draw: Which of several imputations it is.
+        classes: Classes fitted to such rows.
+        rows: The rows.
+        draws: Random numbers.
+        draw: Number of the imputation.
 
     Returns:
-        Values from 0, int32, shape (n,), by column.
+        Values from 0 by column, int32, shape (n,).
     """
     widest = max([len(classes.pi), *(len(law) for law in rows.laws.values())])
     size = max(1, BLOCK // (4 * widest))
@@ -262,22 +268,22 @@ def impute(classes: Classes, rows: Rows, draws: Draws, draw: int) -> dict[str, n
         end = min(begin + size, len(rows))
         block = rows.at(slice(begin, end))
         uniform = draws.uniform(f"{draw}/class", begin, end)
-        z = inverted(LatentRows(block, classes).responsibilities(classes).T, uniform)
+        z = sample_index(LatentRows(block, classes).responsibilities(classes).T, uniform)
         if classes.fixed:
             z += block.level * classes.possible
         for name, outputs in block.noisy.items():
             behind = classes.theta[name][:, z] * rows.laws[name][:, outputs]
             place = draws.uniform(f"{draw}/{name}", begin, end)
-            values[name][begin:end] = inverted(behind, place)
+            values[name][begin:end] = sample_index(behind, place)
     return values
 
 
-def inverted(weights: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """One index a column, by the inverse of its distribution function.
+def sample_index(weights: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """Sample one index per column by inversion.
 
     Args:
-        weights: None negative, some positive in each column, shape (k, n).
-        uniform: A number in (0, 1) for each column, shape (n,).
+        weights: Nonnegative, with a positive sum in each column, shape (k, n).
+        uniform: A number in (0, 1) per column, shape (n,).
 
     Returns:
         int64, shape (n,).

@@ -1,4 +1,4 @@
-"""Rows as codes: released cells, the label holder's own columns, and the label's level."""
+"""Rows as codes: released outputs, the label holder's own columns, and levels of the label."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,24 +8,24 @@ import numpy as np
 from opboost_ops.learning.boosters.backend import Frame
 from opboost_ops.mechanisms.channel import Channel
 
-#: Cells of an own number, of equal shares; a missing value has a code of its own.
+#: Cells of an own number, with equal shares of rows; a missing value has a code of its own.
 CELLS = 8
 
-#: Most codes of an own column without order; the rarest categories share the last one.
+#: Most codes of a nominal column; the rarest categories share the last code.
 _CATEGORIES = 64
 
-#: Stands for a missing category, which is NaN elsewhere.
+#: The value of a missing category, which is NaN elsewhere.
 _MISSING = -1.0
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Codes of a number.
+    """Codes of a numeric column.
 
     Attributes:
-        edges: Between cells, rising; an edge lies in the lower one.
-        present: The cells that training rows have, rising.
-        missing: Whether training rows lack it: then that is the last code.
+        edges: Edges between cells, ascending; an edge belongs to the lower cell.
+        present: The cells that occur in training rows, ascending.
+        missing: Some training rows lack a value, which has the last code.
     """
 
     edges: tuple[float, ...]
@@ -33,97 +33,97 @@ class Cells:
     missing: bool
 
     @classmethod
-    def learnt(cls, column: np.ndarray, count: int = CELLS) -> "Cells":
-        """Cells of equal shares, as far as ties allow.
+    def fit(cls, column: np.ndarray, count: int = CELLS) -> "Cells":
+        """Return cells with equal shares of rows, as far as ties allow.
 
         Args:
-            column: Of training rows, NaN where it is missing, shape (n,).
-            count: How many.
+            column: Values of training rows, NaN if missing, shape (n,).
+            count: Number of cells.
         """
-        there = column[~np.isnan(column)]
-        missing = len(there) < len(column)
-        if not len(there):
+        values = column[~np.isnan(column)]
+        missing = len(values) < len(column)
+        if not len(values):
             return cls((), (), missing)
-        edges = np.unique(np.quantile(there, np.arange(1, count) / count))
-        present = np.unique(np.searchsorted(edges, there))
+        edges = np.unique(np.quantile(values, np.arange(1, count) / count))
+        present = np.unique(np.searchsorted(edges, values))
         return cls(tuple(edges.tolist()), tuple(present.tolist()), missing)
 
     @property
     def size(self) -> int:
-        """How many codes there are."""
+        """The number of codes."""
         return len(self.present) + self.missing
 
     def codes(self, column: np.ndarray) -> np.ndarray:
-        """Codes from 0, int64, shape (n,); `size` where training rows never lacked a value.
+        """Return codes from 0, int64, shape (n,); `size` for a missing value unknown in training.
 
         Args:
-            column: Of any rows.
+            column: Values of any rows.
         """
-        gone = np.isnan(column)
+        is_missing = np.isnan(column)
         if not self.present:
-            return np.where(gone & self.missing, 0, self.size)
-        place = np.searchsorted(np.array(self.edges), column)
-        code = np.searchsorted(np.array(self.present), place)
-        return np.where(gone, len(self.present), np.minimum(code, len(self.present) - 1))
+            return np.where(is_missing & self.missing, 0, self.size)
+        cell = np.searchsorted(np.array(self.edges), column)
+        code = np.searchsorted(np.array(self.present), cell)
+        return np.where(is_missing, len(self.present), np.minimum(code, len(self.present) - 1))
 
 
 @dataclass(frozen=True)
 class Categories:
-    """Codes of a column without order, the commonest first.
+    """Codes of a nominal column, most frequent category first.
 
     Attributes:
-        values: Of training rows, rising; -1 for missing.
-        places: The code of each.
+        values: Values of training rows, ascending; -1 for missing.
+        places: Code of each value.
     """
 
     values: tuple[float, ...]
     places: tuple[int, ...]
 
     @classmethod
-    def learnt(cls, column: np.ndarray) -> "Categories":
-        """Codes by how common a category is.
+    def fit(cls, column: np.ndarray) -> "Categories":
+        """Return codes by frequency.
 
         Args:
-            column: Of training rows, NaN where it is missing, shape (n,).
+            column: Values of training rows, NaN if missing, shape (n,).
         """
-        values, counts = np.unique(_filled(column), return_counts=True)
-        often = np.argsort(-counts, kind="stable")
-        places = np.empty(len(often), dtype=np.int64)
-        places[often] = np.minimum(np.arange(len(often)), _CATEGORIES - 1)
+        values, counts = np.unique(_fill_missing(column), return_counts=True)
+        order = np.argsort(-counts, kind="stable")
+        places = np.empty(len(order), dtype=np.int64)
+        places[order] = np.minimum(np.arange(len(order)), _CATEGORIES - 1)
         return cls(tuple(values.tolist()), tuple(places.tolist()))
 
     @property
     def size(self) -> int:
-        """How many codes there are."""
+        """The number of codes."""
         return min(len(self.values), _CATEGORIES)
 
     def codes(self, column: np.ndarray) -> np.ndarray:
-        """Codes from 0, int64, shape (n,); `size` for what no training row had.
+        """Return codes from 0, int64, shape (n,); `size` for a category unknown in training.
 
         Args:
-            column: Of any rows.
+            column: Values of any rows.
         """
         values = np.array(self.values)
-        filled = _filled(column)
+        filled = _fill_missing(column)
         at = np.minimum(np.searchsorted(values, filled), len(values) - 1)
         return np.where(values[at] == filled, np.array(self.places)[at], self.size)
 
 
-def _filled(column: np.ndarray) -> np.ndarray:
+def _fill_missing(column: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(column), _MISSING, column)
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows to which the latent classes are fitted.
+    """Rows to which latent classes are fitted.
 
     Attributes:
-        noisy: Released outputs from 0, int32, shape (n,), by column.
-        laws: Pr[output | value], float64, shape (k, k), by the same columns.
-        own: Codes from 0 of all other columns, int64, shape (n,), by column.
-        sizes: How many codes each of them has.
-        level: The label's level, from 0, int64, shape (n,).
-        levels: How many there are.
+        noisy: Released outputs from 0 by column, int32, shape (n,).
+        laws: Pr[output | value] by the same columns, float64, shape (k, k).
+        own: Codes from 0 of all other columns, int64, shape (n,).
+        sizes: Number of codes of each of them.
+        level: Level of the label from 0, int64, shape (n,).
+        levels: Number of levels.
     """
 
     noisy: Mapping[str, np.ndarray]
@@ -137,10 +137,10 @@ class Rows:
         return len(self.level)
 
     def at(self, where: np.ndarray | slice) -> "Rows":
-        """Some of the rows.
+        """Return some of the rows.
 
         Args:
-            where: Their positions, a mask or a slice.
+            where: Positions, a mask or a slice.
         """
         return replace(
             self,
@@ -150,22 +150,21 @@ class Rows:
         )
 
     def labelled(self, level: np.ndarray, levels: int) -> "Rows":
-        """The same rows with other levels of the label."""
+        """Return the same rows with other levels of the label."""
         return replace(self, level=level, levels=levels)
 
 
-def drawable(frame: Frame, channels: Mapping[str, Channel]) -> dict[str, np.ndarray]:
-    """The laws of columns whose ranks say which output was released.
+def samplable_laws(frame: Frame, channels: Mapping[str, Channel]) -> dict[str, np.ndarray]:
+    """Return the distributions of columns whose ranks determine the released output.
 
     Args:
         frame: Training rows.
-        channels: What released them, by column.
+        channels: The channel of each released column.
 
     Returns:
-        Pr[output | value] by column, one value for each output: those of a bucket have the same
-        row. A column of which an output was never released is not among them: nobody but its
-        holder knows then which output a rank is. Neither is one whose outputs are no values of its
-        domain.
+        Pr[output | value] by column, with one value per output; values of a bucket have equal
+        rows. Omitted are columns with an output that was never released, because only their holder
+        knows the output of a rank, and columns with outputs outside their domain.
     """
     laws = {}
     for name, channel in channels.items():
@@ -176,12 +175,12 @@ def drawable(frame: Frame, channels: Mapping[str, Channel]) -> dict[str, np.ndar
     return laws
 
 
-def rows_of(frame: Frame, laws: Mapping[str, np.ndarray]) -> Rows:
-    """A frame's rows as codes; the label's level is not set yet.
+def encode_rows(frame: Frame, laws: Mapping[str, np.ndarray]) -> Rows:
+    """Encode a frame's rows, all with level 0 of the label.
 
     Args:
         frame: Training rows.
-        laws: Of the columns that are sampled.
+        laws: Pr[output | value] of the columns to sample.
     """
     noisy, own, sizes = {}, {}, {}
     for i, name in enumerate(frame.names):
@@ -190,12 +189,12 @@ def rows_of(frame: Frame, laws: Mapping[str, np.ndarray]) -> Rows:
             noisy[name] = column.astype(np.int32) - 1
         else:
             kind = Categories if name in frame.categorical else Cells
-            coding: Cells | Categories = kind.learnt(column)
+            coding: Cells | Categories = kind.fit(column)
             own[name], sizes[name] = coding.codes(column), coding.size
     return Rows(noisy, dict(laws), own, sizes, np.zeros(len(frame.matrix), dtype=np.int64), 1)
 
 
 def quantile_levels(values: np.ndarray, count: int) -> tuple[np.ndarray, int]:
-    """Levels of equal shares, as far as ties allow, and how many there are."""
-    cells = Cells.learnt(values, count)
+    """Return levels with equal shares of rows, as far as ties allow, and the number of levels."""
+    cells = Cells.fit(values, count)
     return cells.codes(values), cells.size

@@ -1,4 +1,4 @@
-"""Horizontal learning by sums of histograms (FederBoost).
+"""Horizontal learning from sums of histograms (FederBoost).
 
-`federboost.learn` trains an ensemble; `private_federboost.learn_private` adds noise to the sums.
+`federboost.learn` trains on exact sums, `private_federboost.learn_private` on noisy ones.
 """

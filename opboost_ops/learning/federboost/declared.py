@@ -1,4 +1,4 @@
-"""The settings of horizontal learning as a federation declares them, and what its sums disclose."""
+"""The settings of horizontal learning in a federation file, and what its sums disclose."""
 
 from opboost_ops.config.columns import shared_columns
 from opboost_ops.config.faults.training import honest_parties, sum_privacy_of
@@ -50,10 +50,7 @@ def growth_of(federation: Federation) -> Growth:
     training = federation.training
     assert isinstance(training, FederBoostTraining)
     return Growth(
-        depth=training.depth,
-        learning_rate=training.learning_rate,
-        penalty=1.0,
-        least_node=20,
+        depth=training.depth, learning_rate=training.learning_rate, penalty=1.0, min_node_rows=20
     )
 
 
@@ -69,19 +66,18 @@ def disclosures(federation: Federation) -> dict[str, str]:
     columns, growth = shared_columns(federation), settings.growth
     nodes = 2**growth.depth - 1
     counted = "labels" if settings.objective.task == "regression" else "rows of each class"
-    gaps_of = [column.name for column in columns if column.keeps]
-    gaps = f"; and rows that miss {', '.join(gaps_of)}" if gaps_of else ""
+    nullable = [column.name for column in columns if column.keeps]
+    gaps = f"; and rows without {', '.join(nullable)}" if nullable else ""
     lookup = max((domain.size - 1).bit_length() for domain in settings.domains)
     return {
         "facts": f"over all parties: rows, and {counted}{gaps}",
         "lookup": f"over all parties: points of the distribution function of {len(columns)} "
         f"columns, at most {3 * settings.buckets} in each of {lookup} rounds",
         "histograms": "over all parties: rows and sums of gradients and hessians by bucket of each "
-        f"column, in nodes to which {active} counts {growth.least_node} rows or more, at most "
-        f"{settings.trees * settings.objective.trees * nodes} times; a bucket of few rows tells "
-        "their labels, and two runs that differ by one person tell this person's label and the "
-        "bucket of each of its values",
+        f"column, in nodes for which {active} counts {growth.min_node_rows} rows or more, at most "
+        f"{settings.trees * settings.objective.trees * nodes} times; a bucket of few rows reveals "
+        "their labels, and two runs that differ by one person reveal that person's label and the "
+        "bucket of each value",
         "model": f"ends of at most {settings.buckets} buckets for each of {len(columns)} columns, "
-        "which are values that people have; and the model, with rows and sums of hessians of each "
-        "node",
+        "which are values of people; and the model, with rows and sums of hessians of each node",
     }

@@ -1,7 +1,8 @@
-"""FederBoost, horizontal (Protocol 4): rounds of sums, and a decision of one party after each.
+"""Horizontal FederBoost (Protocol 4): rounds of sums, each followed by a decision of one party.
 
-What is here knows neither files nor other parties: `Rounds` brings the parties' vectors together.
-Decisions say all that the next vector depends on, so that anyone who has them can go on from there.
+`Rounds` adds up the parties' vectors, so this module is independent of files and other parties.
+Decisions contain everything that the next vector depends on, so an interrupted training can resume
+from them.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,18 +24,17 @@ from opboost_ops.learning.federboost.histogram import (
     Tree,
     Weight,
 )
-from opboost_ops.learning.federboost.objectives import MOST_ROWS, ONE, Objective, require_room
-from opboost_ops.learning.federboost.quantiles import Ordered, Search
+from opboost_ops.learning.federboost.objectives import MAX_ROWS, ONE, Objective, require_room
+from opboost_ops.learning.federboost.quantiles import Search, SortedColumns
 
 
 class Facts(Record):
-    """First decision.
+    """The first decision.
 
     Attributes:
         rows: Training rows of all parties.
-        initial: The initial score of each tree of a round.
-        missing: How many of the rows miss a value, by column that may miss any; empty where sums
-            have noise.
+        initial: Initial score of each tree of a round.
+        missing: Number of missing values, by column that may have any; empty if sums have noise.
     """
 
     rows: Count
@@ -43,17 +43,17 @@ class Facts(Record):
 
 
 class Lookup(Record):
-    """Decision of a round of the quantile lookup: how far it is, by column."""
+    """The decision of a round of the quantile lookup: its state by column."""
 
     searches: tuple[Search, ...]
 
 
 class Level(Record):
-    """Decision of a level: by tree of the round, the splits of its open nodes.
+    """The decision of a level: the splits of all open nodes.
 
     Attributes:
-        splits: None where a node stays a leaf.
-        roots: What is known of the roots; empty but at the first level.
+        splits: Splits by tree and open node; None if a node stays a leaf.
+        roots: Value and sums of the roots; only at the first level.
     """
 
     splits: tuple[tuple[Split | None, ...], ...]
@@ -62,16 +62,16 @@ class Level(Record):
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of learning; the same at all parties.
+    """Training settings, which are the same at all parties.
 
     Attributes:
         objective: The loss.
-        domains: Of each column.
+        domains: Domain of each column.
         trees: Boosting rounds.
-        buckets: At most how many buckets a column's values get.
-        growth: How trees grow.
-        keeps: Of each column, whether it may miss values; it is declared, and nobody's rows tell.
-            Empty where none may. A missing value is the integer above the domain.
+        buckets: Greatest number of buckets per column.
+        growth: Limits of growing trees.
+        keeps: Per column, True if values may be missing, as declared; empty if all are False. The
+            integer above the domain represents a missing value.
     """
 
     objective: Objective
@@ -83,7 +83,7 @@ class Settings:
 
     @property
     def missing(self) -> tuple[int | None, ...]:
-        """The integer that stands for a missing value, by column; None where there may be none."""
+        """The integer that represents a missing value, by column; None if none may be missing."""
         keeps = self.keeps or (False,) * len(self.domains)
         return tuple(
             domain.upper + 1 if keep else None
@@ -91,10 +91,10 @@ class Settings:
         )
 
     def binned(self, columns: Sequence[np.ndarray], edges: Sequence[Sequence[int]]) -> Rows:
-        """A party's rows by bin.
+        """Return a party's binned rows.
 
         Args:
-            columns: Domain integers, one array of shape (n,) a column.
+            columns: Domain integers, one array of shape (n,) per column.
             edges: Bucket edges of each column.
         """
         keeps = [gap is not None for gap in self.missing]
@@ -107,9 +107,9 @@ class Ensemble:
     """A trained model.
 
     Attributes:
-        facts: How it begins.
-        edges: Bucket edges by column: domain integers that close a bucket.
-        trees: By boosting round, one tree or one a class.
+        facts: The first decision, with initial scores.
+        edges: Bucket edges by column: the greatest domain integer of each bucket except the last.
+        trees: Trees by boosting round: one, or one per class.
     """
 
     facts: Facts
@@ -124,42 +124,44 @@ def learn(
     rounds: Rounds,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Ensemble:
-    """Train with all parties; every one of them ends with the same model.
+    """Train together with all parties, each of which obtains the same model.
 
     Args:
-        columns: This party's rows: domain integers, one array of shape (n,) a column.
-        label: Its labels: class indices or numbers, shape (n,).
-        settings: What is learnt, and how.
-        rounds: The way to the others.
-        progress: Called with the number of trees finished, after each boosting round.
+        columns: This party's rows: domain integers, one array of shape (n,) per column.
+        label: This party's labels: class indices or numbers, shape (n,).
+        settings: Training settings.
+        rounds: Adds up the vectors of all parties.
+        progress: Called with the number of finished boosting rounds, after each.
 
     Raises:
-        ConfigError: The sums might overflow.
-        ContractError: Labels are out of their bounds, or a decision does not fit its round.
+        ConfigError: The sums could overflow.
+        ContractError: Labels are outside their bounds, or a decision does not fit its round.
     """
     objective = settings.objective
     require_room(len(label), rounds.parties)
     truth = objective.scaled(label)
     gaps = {at: gap for at, gap in enumerate(settings.missing) if gap is not None}
 
-    def tell() -> np.ndarray:
+    def totals() -> np.ndarray:
         missing = [np.count_nonzero(columns[at] == gap) for at, gap in gaps.items()]
-        return np.concatenate([objective.tell(truth), np.array(missing, dtype=np.int64)])
+        return np.concatenate([objective.totals(truth), np.array(missing, dtype=np.int64)])
 
     def open_run(sums: np.ndarray) -> Facts:
-        facts, missing = [[int(s) for s in part] for part in np.split(sums, [objective.facts])]
+        facts, missing = [
+            [int(s) for s in part] for part in np.split(sums, [objective.totals_count])
+        ]
         return Facts(rows=facts[0], initial=objective.initial(facts), missing=tuple(missing))
 
-    size = objective.facts + len(gaps)
-    bounds = [MOST_ROWS] * size
+    size = objective.totals_count + len(gaps)
+    bounds = [MAX_ROWS] * size
     if objective.task == "regression":
         bounds[1] *= ONE
-    facts = rounds.step(Round("facts"), size, tell, open_run, Facts, bounds)
+    facts = rounds.step(Round("facts"), size, totals, open_run, Facts, bounds)
     if len(facts.missing) != len(gaps) or len(facts.initial) != objective.trees:
         raise Round("facts").unfit()
     missing = dict(zip(gaps, facts.missing, strict=True))
     present = [facts.rows - missing.get(at, 0) for at in range(len(columns))]
-    edges = look_up(columns, settings, present, rounds)
+    edges = find_edges(columns, settings, present, rounds)
     rows = settings.binned(columns, edges)
     ensemble = Ensemble(facts, edges)
     scores = np.repeat(np.array(facts.initial)[:, None], len(label), axis=1)
@@ -172,21 +174,21 @@ def learn(
     return ensemble
 
 
-def look_up(
+def find_edges(
     columns: Sequence[np.ndarray], settings: Settings, rows: Sequence[int], rounds: Rounds
 ) -> tuple[tuple[int, ...], ...]:
-    """Bucket edges of all columns, by at most ceil(log2 |D|) rounds.
+    """Find the bucket edges of all columns in at most ceil(log2 |D|) rounds.
 
     Args:
-        columns: This party's rows: domain integers, one array a column.
-        settings: What is learnt, and how.
-        rows: Of all parties, those that have a value; by column.
-        rounds: The way to the others.
+        columns: This party's rows: domain integers, one array per column.
+        settings: Training settings.
+        rows: Number of rows of all parties with a value, by column.
+        rounds: Adds up the vectors of all parties.
     """
-    ordered = Ordered(columns)
+    ordered = SortedColumns(columns)
     searches = quantiles.begin(settings.domains, settings.buckets)
     level = 0
-    while not all(search.over for search in searches):
+    while not all(search.done for search in searches):
         before = searches
 
         def narrow(sums: np.ndarray, before: tuple[Search, ...] = before) -> Lookup:
@@ -197,8 +199,8 @@ def look_up(
 
         name = Round("lookup", level=level)
         size = quantiles.size_of(before)
-        searches = rounds.step(name, size, counts, narrow, Lookup, (MOST_ROWS,)).searches
-        if not _narrower(before, searches, settings.buckets):
+        searches = rounds.step(name, size, counts, narrow, Lookup, (MAX_ROWS,)).searches
+        if not _is_refinement(before, searches, settings.buckets):
             raise name.unfit()
         level += 1
     return tuple(search.edges for search in searches)
@@ -213,7 +215,7 @@ def _grow(
     number: int,
 ) -> tuple[list[Tree], list[np.ndarray]]:
     growth, count = settings.growth, settings.objective.trees
-    bounds = [each * MOST_ROWS for each in (*settings.objective.steepest, 1)]
+    bounds = [each * MAX_ROWS for each in (*settings.objective.max_derivatives, 1)]
     derivatives: list[Derivatives] = []
     trees: list[Tree] = []
     nodes = [np.zeros(rows.count, dtype=np.int64)] * count
@@ -224,7 +226,7 @@ def _grow(
             break
         planted: list[Tree | None] = [*trees] or [None] * count
         wanted = [
-            asked_of(tree, each, rounds.derives)
+            requested_nodes(tree, each, rounds.derives)
             for tree, each in zip(planted, opened, strict=True)
         ]  # fmt: skip
         size = sum(histogram.size_of(rows.widths, each) for each in wanted)
@@ -237,17 +239,17 @@ def _grow(
             return np.concatenate([histogram.histograms(rows, *part) for part in parts])
 
         def decide(sums: np.ndarray, before: list[Tree] = trees, level: int = level) -> Level:
-            parts = levels.whole(sums, before)
+            parts = levels.open_sums(sums, before)
             decided = [histogram.decide(part, rows.widths, rows.keeps, growth) for part in parts]
             roots = [leaves[0] for leaves, _ in decided] if level == 0 else []
             return Level(splits=tuple(tuple(s) for _, s in decided), roots=tuple(roots))
 
         name = Round("trees", number, level)
-        levels.ask(name, wanted, opened)
+        levels.add(name, wanted, opened)
         decision = rounds.step(name, size, vector, decide, Level, bounds)
         if not _fits(decision, opened, rows.widths, count if level == 0 else 0):
             raise name.unfit()
-        trees = trees or [Tree.planted(root) for root in decision.roots]
+        trees = trees or [Tree.from_root(root) for root in decision.roots]
         for at, tree in enumerate(trees):
             before = opened[at]
             tree.grow(decision.splits[at], growth, last=level + 1 == growth.depth)
@@ -271,11 +273,11 @@ def _fits(
     )
 
 
-def _narrower(before: Sequence[Search], after: Sequence[Search], buckets: int) -> bool:
-    """True if a decision takes halves of every open interval of the search before.
+def _is_refinement(before: Sequence[Search], after: Sequence[Search], buckets: int) -> bool:
+    """True if a decision only halves the open intervals of the preceding state.
 
-    Of no more intervals with rows than there are buckets: more would ask for the whole
-    distribution, beyond what the ledger says.
+    It must not have more intervals with rows than buckets: more would request the whole
+    distribution, which the ledger does not cover.
     """
     return len(before) == len(after) and all(
         len(old.quantiles) == len(new.quantiles)
@@ -287,17 +289,18 @@ def _narrower(before: Sequence[Search], after: Sequence[Search], buckets: int) -
     )
 
 
-#: By node of one tree, its sums, flat.
+#: The sums of one tree by node, flattened.
 Sums = dict[int, np.ndarray]
 
 
-def asked_of(tree: Tree | None, opened: Sequence[int], derives: bool) -> list[int]:
-    """The nodes whose sums are asked for: of two open siblings the one of fewer rows.
+def requested_nodes(tree: Tree | None, opened: Sequence[int], derives: bool) -> list[int]:
+    """Return the nodes whose sums are requested: of two open siblings, the one with fewer rows.
 
     Args:
-        tree: So far; None before its root is known.
-        opened: Its open nodes.
-        derives: Whether siblings are derived; all open nodes are asked for otherwise.
+        tree: The tree so far; None before its root is known.
+        opened: Open nodes of the tree.
+        derives: Sums of siblings are derived from their parent; otherwise all open nodes are
+            requested.
     """
     if tree is None or not derives:
         return list(opened)
@@ -306,46 +309,42 @@ def asked_of(tree: Tree | None, opened: Sequence[int], derives: bool) -> list[in
 
 
 def sibling_of(node: int) -> int:
-    """The other child of a node's parent; -1 for the root.
-
-    Args:
-        node: Its number: children come in twos, the left one with an odd number.
-    """
+    """Return the other child of a node's parent; -1 for the root. Left children are odd."""
     return node + 1 if node % 2 else node - 1
 
 
 class Levels:
-    """The sums of all open nodes of a boosting round, level by level, at the party that decides.
+    """The sums of all open nodes of a boosting round by level, at the party that decides.
 
     Args:
-        rounds: Gives the sums of a level that was decided before a retry.
+        rounds: Provides the sums of levels that were decided before a retry.
     """
 
     def __init__(self, rounds: Rounds) -> None:
         self._rounds = rounds
-        self._asked: list[tuple[Round, list[list[int]], list[list[int]]]] = []
-        self._known: dict[int, list[Sums]] = {}
+        self._levels: list[tuple[Round, list[list[int]], list[list[int]]]] = []
+        self._sums: dict[int, list[Sums]] = {}
 
-    def ask(self, name: Round, wanted: list[list[int]], opened: list[list[int]]) -> None:
-        """Note the next level.
+    def add(self, name: Round, wanted: list[list[int]], opened: list[list[int]]) -> None:
+        """Add the next level.
 
         Args:
             name: Its round.
-            wanted: By tree, the nodes that are asked for.
-            opened: By tree, all open nodes.
+            wanted: Requested nodes by tree.
+            opened: All open nodes by tree.
         """
-        self._asked.append((name, wanted, opened))
+        self._levels.append((name, wanted, opened))
 
-    def whole(self, sums: np.ndarray, trees: Sequence[Tree]) -> list[np.ndarray]:
-        """By tree, the sums of all open nodes of the last level, flat.
+    def open_sums(self, sums: np.ndarray, trees: Sequence[Tree]) -> list[np.ndarray]:
+        """Return the sums of all open nodes of the last level by tree, flattened.
 
         Args:
-            sums: Of the nodes that were asked for.
-            trees: Before that level's splits; none at the first level.
+            sums: Sums of the requested nodes.
+            trees: Trees before that level's splits; empty at the first level.
         """
-        level = len(self._asked) - 1
+        level = len(self._levels) - 1
         tables = self._complete(level, sums, trees)
-        opened = self._asked[level][2]
+        opened = self._levels[level][2]
         none = np.zeros(0, dtype=np.int64)
         return [
             np.concatenate([of[node] for node in nodes]) if nodes else none
@@ -353,17 +352,17 @@ class Levels:
         ]
 
     def _complete(self, level: int, sums: np.ndarray, trees: Sequence[Tree]) -> list[Sums]:
-        _, wanted, opened = self._asked[level]
+        _, wanted, opened = self._levels[level]
         rows = iter(sums.reshape(sum(map(len, wanted)), -1))
         tables: list[Sums] = [{node: next(rows) for node in nodes} for nodes in wanted]
         if any(set(a) != set(o) for a, o in zip(wanted, opened, strict=True)):
-            if level - 1 not in self._known:
-                before = self._rounds.total(self._asked[level - 1][0])
+            if level - 1 not in self._sums:
+                before = self._rounds.total(self._levels[level - 1][0])
                 self._complete(level - 1, before, trees)
             for at, tree in enumerate(trees):
                 parents = {c: node for node, (_, *both) in tree.splits.items() for c in both}
                 for node in set(opened[at]) - set(tables[at]):
-                    parent = self._known[level - 1][at][parents[node]]
+                    parent = self._sums[level - 1][at][parents[node]]
                     tables[at][node] = parent - tables[at][sibling_of(node)]
-        self._known[level] = tables
+        self._sums[level] = tables
         return tables

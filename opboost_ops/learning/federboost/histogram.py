@@ -1,8 +1,8 @@
-"""Trees from histograms of binned integer columns: all sums are of integers.
+"""Trees from histograms of binned columns, with integer sums.
 
-Each row's gradient and hessian is rounded to an integer before anything is added up. So sums do
-not depend on their order, and parties that add their vectors grow, to the bit, the trees that one
-party grows on all their rows (FederBoost, Protocols 4 and 5).
+Each row's gradient and hessian is rounded to an integer before summation. Sums therefore do not
+depend on the order of rows, and several parties grow the same trees, to the bit, as one party with
+all their rows (FederBoost, Protocols 4 and 5).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,26 +16,26 @@ from scipy.sparse import csc_array
 from opboost_ops.config.schema import Record
 from opboost_ops.learning.federboost.objectives import ONE
 
-#: What a histogram holds of each bin: sums of gradients and hessians, and how many rows.
+#: Sums per bin: gradients, hessians and the number of rows.
 SUMS = 3
 
-#: So many rows are added up at a time, for the sake of memory.
+#: Rows that are added up at a time, which limits memory.
 _BLOCK = 1 << 16
 
 
-#: A number of rows, and a part of a score: no honest sum gives a larger one. Beyond, scores could
-#: overflow at the parties that have a row in a leaf, and at no others.
+#: A number of rows, and a part of a score, within the bounds of honest sums. Beyond them, scores
+#: could overflow at the parties with a row in a leaf only, which would reveal those parties.
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Weight = Annotated[float, Field(ge=-(2.0**40), le=2.0**40)]
 
 
 class Leaf(Record):
-    """Value and sums of a node's rows.
+    """The value of a node and the sums of its rows.
 
     Attributes:
-        value: Its weight in the prediction, shrunk by the learning rate.
-        hessian: Sum of its rows' hessians.
-        rows: How many rows.
+        value: Contribution to the score, multiplied by the learning rate.
+        hessian: Sum of hessians.
+        rows: Number of rows.
     """
 
     value: Weight
@@ -44,9 +44,9 @@ class Leaf(Record):
 
 
 class Split(Record):
-    """A decided split: rows whose bin is at most ``bin`` go left, and ``missing`` ones as it says.
+    """A split: rows with a bin of at most ``bin`` go left, missing values as ``missing`` says.
 
-    Where the column may miss values, its last bin holds the rows that do.
+    If values of the column may be missing, they are in its last bin.
     """
 
     feature: int
@@ -57,11 +57,11 @@ class Split(Record):
     missing: Literal["left", "right"] = "left"
 
     def goes_left(self, bins: np.ndarray, missing: int | None) -> np.ndarray:
-        """Which rows go left, boolean, shape (n,).
+        """Return a mask of the rows that go left, shape (n,).
 
         Args:
-            bins: Of the split's column, shape (n,).
-            missing: The bin of missing values; None where none may be missing.
+            bins: Bins of the split's column, shape (n,).
+            missing: The bin of missing values; None if no value may be missing.
         """
         left = bins <= self.bin
         if missing is not None and self.missing == "left":
@@ -71,28 +71,28 @@ class Split(Record):
 
 @dataclass(frozen=True)
 class Growth:
-    """How trees grow.
+    """Limits and constants of growing trees.
 
     Attributes:
         depth: Levels of splits.
         learning_rate: Shrinkage.
         penalty: Lambda of equations 4 and 5.
-        least_node: Least rows of a node: no split makes a smaller one.
+        min_node_rows: Least rows of a node.
     """
 
     depth: int
     learning_rate: float
     penalty: float
-    least_node: int
+    min_node_rows: int
 
 
 @dataclass(eq=False)
 class Tree:
-    """A tree as it grows, with numbers of nodes in the order in which they came.
+    """A growing tree, whose nodes are numbered in order of creation.
 
     Attributes:
-        leaves: What is known of each node.
-        splits: The split of each node that has one, with its children's numbers.
+        leaves: Value and sums of each node.
+        splits: The split of each inner node, with the numbers of its children.
         open: Nodes that the next level may split.
     """
 
@@ -101,17 +101,17 @@ class Tree:
     open: list[int] = field(default_factory=list)
 
     @classmethod
-    def planted(cls, root: Leaf) -> "Tree":
-        """A tree that is its root, which the first level may split."""
+    def from_root(cls, root: Leaf) -> "Tree":
+        """Return a tree of a single node, which the first level may split."""
         return cls([root], {}, [0])
 
     def grow(self, splits: Sequence[Split | None], growth: Growth, last: bool) -> None:
         """Add the splits of one level.
 
         Args:
-            splits: One for each open node; None where it stays a leaf.
-            growth: How trees grow.
-            last: No further level comes.
+            splits: One per open node; None if it stays a leaf.
+            growth: Limits of growing trees.
+            last: There is no further level.
         """
         new: list[int] = []
         for node, split in zip(self.open, splits, strict=True):
@@ -120,8 +120,8 @@ class Tree:
             left, right = len(self.leaves), len(self.leaves) + 1
             self.leaves += [split.left, split.right]
             self.splits[node] = (split, left, right)
-            most = 2 * growth.least_node
-            new += [n for n in (left, right) if self.leaves[n].rows >= most]
+            enough = 2 * growth.min_node_rows
+            new += [n for n in (left, right) if self.leaves[n].rows >= enough]
         self.open = [] if last else new
 
 
@@ -130,9 +130,8 @@ class Rows:
 
     Args:
         bins: Bin of each row by feature, shape (features, n), integers from 0.
-        widths: How many bins each feature has.
-        keeps: Whether a feature's last bin holds rows whose value is missing; empty where none
-            does.
+        widths: Number of bins per feature.
+        keeps: Per feature, True if its last bin contains missing values; empty if all are False.
     """
 
     def __init__(self, bins: np.ndarray, widths: Sequence[int], keeps: Sequence[bool] = ()) -> None:
@@ -141,44 +140,39 @@ class Rows:
         self.bins = bins
         self.count = bins.shape[1]
         begins = np.cumsum([0, *self.widths[:-1]])
-        #: Each row's cell of each feature, among the bins of all features.
+        #: Bins numbered across all features, shape (n, features).
         self.cells = np.ascontiguousarray((bins + begins[:, None]).T, dtype=np.int32)
 
 
 @dataclass(frozen=True, eq=False)
 class Derivatives:
-    """Gradients and hessians as integers, ready to be summed.
+    """Gradients and hessians as integers for summation.
 
     Attributes:
-        table: By row: gradient, hessian and 1; int64, shape (n, 3).
+        table: Gradient, hessian and 1 per row; int64, shape (n, 3).
     """
 
     table: np.ndarray
 
     @classmethod
     def of(cls, gradient: np.ndarray, hessian: np.ndarray) -> "Derivatives":
-        """Of each row's own.
-
-        Args:
-            gradient: int64, shape (n,).
-            hessian: int64, shape (n,).
-        """
+        """Combine the gradients and hessians of rows, int64, shape (n,) each."""
         return cls(np.stack([gradient, hessian, np.ones_like(gradient)], axis=1))
 
 
 def histograms(
     rows: Rows, derivatives: Derivatives, nodes: np.ndarray, open_nodes: Sequence[int]
 ) -> np.ndarray:
-    """One level's histograms of all open nodes and features.
+    """Return the histograms of one level, for all open nodes and features.
 
     Args:
         rows: Binned rows.
-        derivatives: Of the same rows.
-        nodes: Each row's node, shape (n,).
+        derivatives: Derivatives of the same rows.
+        nodes: Node of each row, shape (n,).
         open_nodes: The nodes that may be split.
 
     Returns:
-        int64, flat: by node, feature, bin, then gradient, hessian, count.
+        int64, flattened: by node, feature and bin, then gradient, hessian and count.
     """
     count, width = len(open_nodes), sum(rows.widths)
     slot = np.full(max(nodes.max(initial=0), *open_nodes, 0) + 1, count, dtype=np.int32)
@@ -190,7 +184,7 @@ def histograms(
     for begin in range(0, here.size, _BLOCK):
         block = here[begin : begin + _BLOCK]
         cells = rows.cells[block] + (slots[block] * np.int32(width))[:, None]
-        # A row is a column of ones at its cells: the product adds up, in integers, by cell.
+        # Each row is a sparse column of ones at its cells, so the product sums by cell in integers.
         ends = np.arange(0, cells.size + 1, features, dtype=np.int32)
         at = csc_array(
             (np.ones(cells.size, dtype=np.int64), cells.ravel(), ends),
@@ -201,51 +195,52 @@ def histograms(
 
 
 def size_of(widths: Sequence[int], open_nodes: Sequence[int]) -> int:
-    """How many integers a level's histograms are."""
+    """Return the number of integers in the histograms of a level."""
     return len(open_nodes) * sum(widths) * SUMS
 
 
 def decide(
     sums: np.ndarray, widths: Sequence[int], keeps: Sequence[bool], growth: Growth
 ) -> tuple[list[Leaf], list[Split | None]]:
-    """The best split of each open node, by the sums of all parties.
+    """Return the best split of each open node from the sums of all parties.
 
     The gain is G_L^2/(H_L+lambda) + G_R^2/(H_R+lambda) - G^2/(H+lambda): equation 5 with the
-    parent's term subtracted (docs/reference/errata.md). Of equal gains the first feature's lowest
-    bin wins, and missing values go left.
+    parent's term subtracted (docs/reference/errata.md). Among equal gains, the lowest bin of the
+    first feature wins, with missing values to the left.
 
     Args:
-        sums: As `histograms` gives them, added up.
-        widths: How many bins each feature has.
-        keeps: Whether a feature's last bin holds rows whose value is missing.
-        growth: How trees grow.
+        sums: Sums of `histograms` over all parties.
+        widths: Number of bins per feature.
+        keeps: Per feature, True if its last bin contains missing values.
+        growth: Limits of growing trees.
 
     Returns:
-        What is known of each open node, and its split; None where no split gains anything or
-        leaves enough rows on both sides.
+        The value and sums of each open node, and its split; None if no split has a positive gain
+        and enough rows on both sides.
     """
     table = sums.reshape(-1, sum(widths), SUMS)
     whole = table[:, : widths[0]].sum(axis=1)
-    left = left_sides(table, widths, keeps)
+    left = left_sums(table, widths, keeps)
     right = whole[:, None] - left
-    gains = _quality(left, growth) + _quality(right, growth) - _quality(whole[:, None], growth)
+    gains = _score(left, growth) + _score(right, growth) - _score(whole[:, None], growth)
     least = np.minimum(left[..., 2], right[..., 2])
-    gains[(least < max(growth.least_node, 1)) | ~(gains > 0)] = -np.inf
-    nodes: list[Leaf] = [leaf_of(total, growth) for total in whole]
-    return nodes, best_splits(gains, left, right, widths, lambda sums: leaf_of(sums, growth))
+    gains[(least < max(growth.min_node_rows, 1)) | ~(gains > 0)] = -np.inf
+    nodes: list[Leaf] = [make_leaf(total, growth) for total in whole]
+    return nodes, best_splits(gains, left, right, widths, lambda sums: make_leaf(sums, growth))
 
 
-def left_sides(table: np.ndarray, widths: Sequence[int], keeps: Sequence[bool]) -> np.ndarray:
-    """Sums of the rows that go left at each bin, as missing values go left, and right.
+def left_sums(table: np.ndarray, widths: Sequence[int], keeps: Sequence[bool]) -> np.ndarray:
+    """Return the sums of the rows that go left at each bin, for both directions of missing values.
 
     Args:
         table: Sums by node and bin, shape (nodes, bins of all columns, sums).
-        widths: Bins of each column.
-        keeps: Whether a column's last bin holds rows whose value is missing.
+        widths: Number of bins per column.
+        keeps: Per column, True if its last bin contains missing values.
 
     Returns:
-        Shape (2, nodes, bins, sums); (1, nodes, bins, sums) where no column may miss values. At
-        a last bin of missing values all rows go left: that is no split.
+        Shape (2, nodes, bins, sums), with missing values to the left and to the right; shape
+        (1, nodes, bins, sums) if no values may be missing. At a bin of missing values all rows go
+        left, which is no split.
     """
     parts = np.split(table, np.cumsum(widths)[:-1], axis=1)
     right = [np.cumsum(part, axis=1) for part in parts]
@@ -265,21 +260,21 @@ def best_splits(
     widths: Sequence[int],
     leaf: Callable[[np.ndarray], Leaf],
 ) -> list[Split | None]:
-    """Each node's split of greatest gain; None where all are minus infinity.
+    """Return the split with the greatest gain per node; None if all gains are minus infinity.
 
     Args:
-        gains: As missing values go left, and right; shape (1 or 2, nodes, bins of all columns).
-        left: Sums of the rows that go left there, shape (1 or 2, nodes, bins, sums).
-        right: Of those that go right.
-        widths: Bins of each column.
-        leaf: What a node with such sums is.
+        gains: Gains by direction of missing values, shape (1 or 2, nodes, bins of all columns).
+        left: Sums of the rows that go left, shape (1 or 2, nodes, bins, sums).
+        right: Sums of the rows that go right, same shape.
+        widths: Number of bins per column.
+        leaf: Makes a node from its sums.
     """
     features = np.repeat(np.arange(len(widths)), widths)
     begins = np.cumsum([0, *widths[:-1]])
     splits: list[Split | None] = []
     for node, best in enumerate(gains.max(axis=0).argmax(axis=1)):
-        way = int(gains[:, node, best].argmax())
-        at = (way, node, best)
+        direction = int(gains[:, node, best].argmax())
+        at = (direction, node, best)
         if gains[at] == -np.inf:
             splits.append(None)
             continue
@@ -291,18 +286,18 @@ def best_splits(
                 gain=float(gains[at]),
                 left=leaf(left[at]),
                 right=leaf(right[at]),
-                missing="right" if way else "left",
+                missing="right" if direction else "left",
             )
         )
     return splits
 
 
-def leaf_of(sums: np.ndarray, growth: Growth) -> Leaf:
-    """A node's weight, -G / (H + lambda) (equation 4), shrunk.
+def make_leaf(sums: np.ndarray, growth: Growth) -> Leaf:
+    """Return a node with the value -G / (H + lambda) (equation 4) times the learning rate.
 
     Args:
-        sums: Of gradients, hessians and rows, int64, shape (3,).
-        growth: How trees grow.
+        sums: Sums of gradients, hessians and rows, int64, shape (3,).
+        growth: Penalty and learning rate.
     """
     gradient, hessian = float(sums[0]) / ONE, float(sums[1]) / ONE
     weight = hessian + growth.penalty
@@ -311,16 +306,16 @@ def leaf_of(sums: np.ndarray, growth: Growth) -> Leaf:
 
 
 def apply(rows: Rows, nodes: np.ndarray, tree: Tree, before: Sequence[int]) -> np.ndarray:
-    """Move rows to the children of the nodes that were split last.
+    """Move rows to the children of the nodes that the last level split.
 
     Args:
         rows: Binned rows.
-        nodes: Each row's node before, shape (n,).
-        tree: After `Tree.grow`.
-        before: The nodes that were open before it.
+        nodes: Node of each row before the split, shape (n,).
+        tree: The tree after `Tree.grow`.
+        before: The nodes that were open before `Tree.grow`.
 
     Returns:
-        Each row's node, shape (n,).
+        Node of each row, shape (n,).
     """
     moved = nodes.copy()
     for node in before:
@@ -333,7 +328,7 @@ def apply(rows: Rows, nodes: np.ndarray, tree: Tree, before: Sequence[int]) -> n
     return moved
 
 
-def _quality(sums: np.ndarray, growth: Growth) -> np.ndarray:
+def _score(sums: np.ndarray, growth: Growth) -> np.ndarray:
     gradient, hessian = (sums[..., i].astype(np.float64) / ONE for i in (0, 1))
     weight = hessian + growth.penalty
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""A histogram booster's trees in LightGBM's text format, which stock LightGBM loads."""
+"""Trees of horizontal learning in LightGBM's text format, which stock LightGBM loads."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,26 +13,25 @@ _OBJECTIVES = {
     "multiclass": "multiclass num_class:{}",
 }
 
-#: Numeric, a missing value goes left: there are none, and LightGBM writes the same.
+#: LightGBM's decision type of a numeric split without missing values.
 _NUMERIC = 2
 
-#: Where there may be missing ones (NaN), by where they go.
+#: Decision types of numeric splits with missing values (NaN), by their direction.
 _KEEPS = {"left": 10, "right": 8}
 
-#: What lies above no number: all that is there goes left, and what is missing right. It is
-#: LightGBM's own.
+#: LightGBM's threshold above all numbers: only missing values go right.
 _ABOVE_ALL = 1e300
 
 
 @dataclass(frozen=True)
 class ColumnText:
-    """How a column stands in the file.
+    """A column in the model file.
 
     Attributes:
-        name: Its name.
-        bounds: Its declared range, in the unit of the rows that the model will see.
-        threshold: The greatest such number in a bucket, or below it, by the bucket's edge.
-        keeps: Whether it may miss values, which are NaN.
+        name: Name of the column.
+        bounds: Declared range, in the unit of the rows that the model scores.
+        threshold: Returns the greatest number at or below a bucket edge, in the same unit.
+        keeps: Values may be missing (NaN).
     """
 
     name: str
@@ -42,12 +41,12 @@ class ColumnText:
 
 
 def text_of(ensemble: Ensemble, objective: Objective, columns: Sequence[ColumnText]) -> str:
-    """The model's text.
+    """Return the model's text.
 
     Args:
         ensemble: The trained trees.
-        objective: What was learnt.
-        columns: How its columns stand in the file.
+        objective: The loss.
+        columns: The columns, in the order of the ensemble.
     """
     thresholds = [
         [*(column.threshold(edge) for edge in edges), *([_ABOVE_ALL] if column.keeps else [])]
@@ -68,7 +67,7 @@ def text_of(ensemble: Ensemble, objective: Objective, columns: Sequence[ColumnTe
     number = 0
     for round_number, trees in enumerate(ensemble.trees):
         for tree, initial in zip(trees, ensemble.facts.initial, strict=True):
-            # The initial score stands in the first trees' leaves, as LightGBM has it.
+            # As in LightGBM, the leaves of the first trees include the initial score.
             start = objective.raw(initial) if round_number == 0 else 0.0
             lines += [f"Tree={number}", *_tree(tree, columns, thresholds, start, objective.unit)]
             lines += ["", ""]

@@ -1,11 +1,10 @@
-"""Horizontal boosting from noisy sums: the private tree learner, with every party's noise.
+"""Horizontal boosting from noisy sums, to which every party contributes noise.
 
-The trees are those of `private.noisy_leaves`: splits are drawn without reading any row, and only
-leaf sums cost. What differs is how sums come about: each party adds its rows and its share of the
-noise, and `Rounds` brings the vectors together. A round costs time and no privacy of its own, so
-the trees of a round are grown from the same scores. Splits are drawn among bucket ends that follow
-from one noisy histogram of each column over fixed cells. Beside `federboost`, of which it keeps the
-file.
+As in `private.noisy_leaves`, splits are drawn without reading any row, so only leaf sums have a
+privacy loss. Here each party adds its rows and its share of the noise, and `Rounds` adds up the
+vectors. A round takes time but has no privacy loss of its own; several trees are grown per round,
+all from the same scores. Splits are drawn from bucket ends, which follow from a noisy histogram of
+each column over fixed cells. The model has the same format as that of `federboost`.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,30 +25,30 @@ from opboost_ops.learning.federboost.histogram import Count, Leaf, Split, Tree, 
 from opboost_ops.learning.federboost.sum_noise import SumNoise
 from opboost_ops.learning.metrics import Task
 from opboost_ops.learning.private import leaf_sums, noise, sensitivity
-from opboost_ops.learning.private.leaf_sums import COUNT_UNITS, DEEPEST, Sums
+from opboost_ops.learning.private.leaf_sums import COUNT_UNITS, MAX_DEPTH, Sums
 from opboost_ops.learning.private.sensitivity import LEAF_UNITS
 from opboost_ops.learning.private.tree import Candidates
 
-#: Trees that are grown in one round, all from the same scores: their steps add up.
-BATCH = 10
+#: Trees per round, all grown from the same scores.
+TREES_PER_ROUND = 10
 
-#: Buckets of a column where the federation file declares none.
+#: Default number of buckets per column.
 BUCKETS = 32
 
-#: Cells of a column in which its rows are counted to find bucket ends.
+#: Cells of a column's histogram, from which bucket ends are found.
 CELLS = 256
 
-#: Trees, deepest leaf and learning rate where the federation file declares none.
-TREES, DEPTH, RATE = 200, DEEPEST, 0.1
+#: Default number of trees, depth and learning rate.
+TREES, DEPTH, RATE = 200, MAX_DEPTH, 0.1
 
 
 class Start(Record):
-    """First decision.
+    """The first decision.
 
     Attributes:
-        rows: Training rows of all parties, as told with noise.
-        initial: The score before all trees, in the learner's own unit.
-        seed: 32 bytes in hex, from which all parties draw the same splits; nothing secret.
+        rows: Noisy number of training rows of all parties.
+        initial: Noisy initial score, in the learner's unit.
+        seed: 32 public bytes in hex, from which all parties draw the same splits.
     """
 
     rows: Count
@@ -58,19 +57,19 @@ class Start(Record):
 
 
 class Leaves(Record):
-    """Decision of a round of trees: of each, its leaf values from the left, in leaf units."""
+    """The decision of a round of trees: leaf values of each tree from the left, in leaf units."""
 
     values: tuple[tuple[Annotated[int, Field(ge=-(2**40), le=2**40)], ...], ...]
 
 
 @dataclass(frozen=True)
 class Private:
-    """The allowed cost of a session, and for how many parties' noise that holds.
+    """The privacy budget of a session.
 
     Attributes:
-        epsilon: For a row that is added or removed.
-        delta: Below 1 / rows.
-        honest: h = remaining - colluding.
+        epsilon: Epsilon for a row that is added or removed.
+        delta: Delta, below 1 / rows.
+        honest: Number of parties whose noise counts: h = remaining - colluding.
     """
 
     epsilon: float
@@ -79,11 +78,11 @@ class Private:
 
 
 def sums_of(settings: Settings, private: Private) -> Sums:
-    """The sums of a session and their noise; it follows from declarations alone.
+    """Return the units and the noise of a session's sums, which depend on declarations only.
 
     Args:
-        settings: What is learnt.
-        private: What it may cost.
+        settings: Training settings.
+        private: Privacy budget.
 
     Raises:
         ConfigError: The noise would be out of range.
@@ -99,7 +98,7 @@ def sums_of(settings: Settings, private: Private) -> Sums:
 
 
 def noise_of(settings: Settings, private: Private) -> SumNoise:
-    """The noise of a session; see `sums_of`."""
+    """Return the noise of a session; see `sums_of`."""
     return sums_of(settings, private).noise
 
 
@@ -111,23 +110,23 @@ def learn_private(
     rounds: Rounds,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Ensemble:
-    """Train with all parties by sums to which `rounds` adds each party's noise.
+    """Train together with all parties on noisy sums.
 
     Args:
-        columns: This party's rows: domain integers, one array of shape (n,) a column.
-        label: Its labels: class indices or numbers, shape (n,).
-        settings: What is learnt, and how; two classes or a number.
-        private: What it may cost.
-        rounds: The way to the others. Its vectors must get noise of `noise_of`.
-        progress: Called with the number of trees finished, after each round of trees.
+        columns: This party's rows: domain integers, one array of shape (n,) per column.
+        label: This party's labels: class indices or numbers, shape (n,).
+        settings: Training settings; the task is binary or regression.
+        private: Privacy budget.
+        rounds: Adds up the vectors of all parties, with each party's noise from `noise_of`.
+        progress: Called with the number of finished trees, after each round of trees.
 
     Raises:
         ContractError: A decision does not fit its round, or delta is not below 1 / rows.
     """
     task, sums = _task(settings), sums_of(settings, private)
-    # A refusal would depend on a row: labels outside their bounds are clipped.
+    # Clip labels outside their bounds: an error would depend on a row.
     bounds = settings.objective.bounds
-    target = label if bounds is None else sensitivity.scaled(label, bounds)
+    target = label if bounds is None else sensitivity.scale_labels(label, bounds)
     parties = rounds.parties
 
     def open_run(facts: np.ndarray) -> Start:
@@ -145,12 +144,12 @@ def learn_private(
         )
 
     def bound(phase: Phase, units: int) -> int:
-        """The bound of any noisy sum, but by a chance below e^-100; declarations decide it."""
+        """Return a bound on noisy sums from declarations; its failure has a chance below e^-100."""
         rows = 1 / private.delta + 32 * sums.noise.deviation("facts", parties) / sums.units
         return ceil(units * rows + 16 * sums.noise.deviation(phase, parties))
 
     counted = bound("lookup", COUNT_UNITS) if "lookup" in sums.noise.means else 0
-    edges = noisy_edges(columns, settings, rounds, counted)
+    edges = find_noisy_edges(columns, settings, rounds, counted)
     binned = settings.binned(columns, edges)
     candidates = candidates_of(binned.widths, binned.keeps)
     codes = np.asfortranarray(binned.bins.T.astype(np.uint16))
@@ -159,16 +158,16 @@ def learn_private(
     step = settings.growth.learning_rate / LEAF_UNITS
     ensemble = Ensemble(_facts(start, task), edges)
     scores = np.full(len(label), start.initial)
-    for first in range(0, settings.trees, BATCH):
-        numbers = range(first, min(first + BATCH, settings.trees))
-        splits = [drawn_splits(start.seed, number, depth, candidates) for number in numbers]
+    for first in range(0, settings.trees, TREES_PER_ROUND):
+        numbers = range(first, min(first + TREES_PER_ROUND, settings.trees))
+        splits = [draw_splits(start.seed, number, depth, candidates) for number in numbers]
         places = [leaf_sums.leaf_of(each, codes, candidates) for each in splits]
         name = Round("trees", first)
         values = _grow(name, places, 2**depth, scores, target, sums, rounds, most)
         for each, place, leaves in zip(splits, places, values, strict=True):
             raw = np.array(leaves) * step
             scores += raw[place]
-            # In the unit of `Objective`: shares of the label's range.
+            # Convert to the unit of `Objective`: shares of the label's range.
             scale = 0.5 if task == "regression" else 1.0
             ensemble.trees.append([_tree(each, raw * scale, candidates)])
         progress(numbers[-1] + 1)
@@ -185,11 +184,11 @@ def _grow(
     rounds: Rounds,
     most: tuple[int, int],
 ) -> tuple[tuple[int, ...], ...]:
-    """The leaf values of a round's trees."""
+    """Return the leaf values of a round's trees."""
 
     def vector() -> np.ndarray:
         parts = (leaf_sums.leaf_sums(scores, target, place, leaves, sums) for place in places)
-        # Gradient and hessian of a leaf side by side, as their bounds are.
+        # Interleave gradients and hessians by leaf, as their bounds are.
         return np.concatenate([each.reshape(2, leaves).T.ravel() for each in parts])
 
     def decide(total: np.ndarray) -> Leaves:
@@ -205,18 +204,18 @@ def _grow(
     return values
 
 
-def drawn_splits(seed: str, number: int, depth: int, candidates: Candidates) -> list[int]:
-    """The splits of a tree: each column as likely as any other, and each of its candidates.
+def draw_splits(seed: str, number: int, depth: int, candidates: Candidates) -> list[int]:
+    """Draw the splits of a tree: a uniform column, then a uniform candidate of the column.
 
     Args:
-        seed: `Start.seed`; who chose it learns nothing by it, since leaf sums cost the same on any
-            tree.
-        number: Of the tree.
-        depth: Of its leaves.
-        candidates: What is drawn from.
+        seed: `Start.seed`. The party that chose it gains nothing, since leaf sums have the same
+            privacy loss for any tree.
+        number: Number of the tree.
+        depth: Depth of its leaves.
+        candidates: The candidate splits.
     """
     inner = 2**depth - 1
-    words = noise.words(bytes.fromhex(seed), number, 2 * inner)
+    words = noise.random_words(bytes.fromhex(seed), number, 2 * inner)
     count = np.bincount(candidates.feature)
     begin = np.concatenate([[0], np.cumsum(count)[:-1]])
     feature = (words[:inner] % np.uint64(len(count))).astype(np.int64)
@@ -225,18 +224,18 @@ def drawn_splits(seed: str, number: int, depth: int, candidates: Candidates) -> 
 
 
 def candidates_of(widths: Sequence[int], keeps: Sequence[bool]) -> Candidates:
-    """Each bucket end; where values may be missing, twice: these rows go with either side.
+    """Return the candidate splits: each bucket end, for both directions of missing values.
 
     Args:
-        widths: How many bins each column has.
-        keeps: Whether a column's last bin holds rows whose value is missing.
+        widths: Number of bins per column.
+        keeps: Per column, True if its last bin contains missing values.
     """
     splits = []
     for i, (width, keep) in enumerate(zip(widths, keeps, strict=True)):
         last = width - 1 - keep
         splits += [(i, 0, cut) for cut in range(last)]
         if keep:
-            # All that is there on one side; then what lies above a cut, and nothing missing.
+            # First all present values on one side; then, for each cut, the present values above it.
             splits += [(i, 0, last), *((i, cut + 1, last) for cut in range(last))]
     feature, low, high = np.array(splits, dtype=np.int64).T
     starts = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
@@ -246,23 +245,23 @@ def candidates_of(widths: Sequence[int], keeps: Sequence[bool]) -> Candidates:
 
 
 def _tree(splits: Sequence[int], values: np.ndarray, candidates: Candidates) -> Tree:
-    """A complete tree as `federboost` has them: what lies above a cut is always on the right.
+    """Return a complete tree in the form of `federboost`, with values above a cut on the right.
 
-    Weights and counts are constants: of the rows it knows nothing but its leaves.
+    Only leaf values depend on rows; hessians and row counts are constants.
     """
     leaves = len(values)
 
-    def known(node: int) -> Leaf:
+    def leaf(node: int) -> Leaf:
         below = leaves >> ((node + 1).bit_length() - 1)
         value = float(values[node + 1 - leaves]) if below == 1 else 0.0
         return Leaf(value=value, hessian=float(below), rows=below)
 
-    tree = Tree([known(node) for node in range(2 * leaves - 1)])
+    tree = Tree([leaf(node) for node in range(2 * leaves - 1)])
     for node, split in enumerate(splits):
         feature, low = int(candidates.feature[split]), int(candidates.low[split])
         left, right = 2 * node + 1, 2 * node + 2
         if low:
-            # Its left side is what lies above the cut; missing values go with the others.
+            # The candidate's left side is above the cut, so exchange the sides.
             left, right = right, left
         cut = low - 1 if low else int(candidates.high[split])
         tree.splits[node] = (
@@ -284,30 +283,26 @@ def _task(settings: Settings) -> Task:
 
 
 class Ends(Record):
-    """Decision of the one round of bucket ends."""
+    """The decision of the round that finds bucket ends."""
 
     edges: tuple[tuple[int, ...], ...]
 
 
 def counted_columns(settings: Settings) -> list[int]:
-    """Columns whose buckets are not one for each value of the domain.
-
-    Args:
-        settings: What is learnt.
-    """
+    """Return the columns with more domain values than buckets, whose bucket ends need counts."""
     return [i for i, domain in enumerate(settings.domains) if domain.size > settings.buckets]
 
 
-def noisy_edges(
+def find_noisy_edges(
     columns: Sequence[np.ndarray], settings: Settings, rounds: Rounds, most: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Inner bucket ends of each column, by one round of noisy counts where there is more to find.
+    """Return the inner bucket ends of each column, by a round of noisy counts if any needs one.
 
     Args:
-        columns: This party's rows: domain integers, one array of shape (n,) a column.
-        settings: What is learnt.
-        rounds: The way to the others.
-        most: What no noisy count passes.
+        columns: This party's rows: domain integers, one array of shape (n,) per column.
+        settings: Training settings.
+        rounds: Adds up the vectors of all parties.
+        most: Bound on noisy counts.
 
     Raises:
         ContractError: The decision does not fit its round.
@@ -325,7 +320,7 @@ def noisy_edges(
 
     def counts() -> np.ndarray:
         per_column = (
-            # A missing value lies above all cells, and is counted in none.
+            # Missing values lie above all cells and are not counted.
             np.bincount(np.searchsorted(ends[i], columns[i]), minlength=len(ends[i]))[
                 : len(ends[i])
             ]
@@ -354,23 +349,19 @@ def noisy_edges(
 
 
 def cell_ends(domain: Domain) -> np.ndarray:
-    """The greatest integer of each cell of a domain, rising, int64.
-
-    Args:
-        domain: A column's.
-    """
+    """Return the greatest integer of each cell of a domain, ascending, int64."""
     cells = min(domain.size, CELLS)
     upto = -(-np.arange(1, cells + 1, dtype=np.int64) * domain.size // cells)
     return domain.lower - 1 + upto
 
 
 def bucket_ends(counts: np.ndarray, ends: np.ndarray, buckets: int) -> tuple[int, ...]:
-    """Ends of buckets of about equal noisy counts, all but the last one's.
+    """Return the ends of buckets with about equal noisy counts, except the last end.
 
     Args:
         counts: Noisy counts by cell, shape (cells,).
-        ends: Of the cells.
-        buckets: How many at most.
+        ends: Ends of the cells.
+        buckets: Greatest number of buckets.
     """
     below = np.maximum.accumulate(np.maximum(np.cumsum(counts), 0)).astype(np.float64)
     wanted = np.arange(1, buckets) * max(below[-1], 1.0) / buckets

@@ -1,10 +1,10 @@
-"""Where buckets end: all quantiles of all columns by simultaneous binary search.
+"""Bucket edges: simultaneous binary search for all quantiles of all columns.
 
-FederBoost's Protocol 3 over the integers of the declared domain: the j-th of q quantiles is the
-smallest v with at least ceil(j n / q) rows at or below it. In the same rounds the intervals that
-hold any row are halved, so that a column of at most q distinct values gets a bucket for each.
-After at most ceil(log2 |D|) rounds both are known. The state is public and complete: it and the
-next sums give the next state, so that a search can go on anywhere.
+This is FederBoost's Protocol 3 over the integers of the declared domain: the j-th of q quantiles is
+the smallest v with at least ceil(j n / q) rows at or below it. The same rounds halve the intervals
+that contain rows, so that a column with at most q distinct values gets a bucket for each value. At
+most ceil(log2 |D|) rounds are needed. The state is public and complete: the next state follows from
+it and the next sums, so an interrupted search can resume.
 """
 
 from collections.abc import Sequence
@@ -18,35 +18,35 @@ Interval = tuple[int, int]
 
 
 class Search(Record):
-    """How far the search in one column has come.
+    """The state of the search in one column.
 
     Attributes:
-        quantiles: For each quantile an interval (a, b] in which it lies.
-        present: Intervals (a, b] that together hold all rows, each of them some; None once there
-            are more of them than buckets.
+        quantiles: For each quantile, an interval (a, b] that contains it.
+        present: Intervals (a, b] that together contain all rows, and each at least one; None once
+            there are more intervals than buckets.
     """
 
     quantiles: tuple[Interval, ...]
     present: tuple[Interval, ...] | None
 
     @property
-    def over(self) -> bool:
-        """True if every interval is one value."""
+    def done(self) -> bool:
+        """True if every interval contains a single value."""
         return all(b - a == 1 for a, b in (*self.quantiles, *(self.present or ())))
 
     @property
     def edges(self) -> tuple[int, ...]:
-        """The greatest value of each bucket but the last, increasing; once it is over."""
+        """The greatest value of each bucket except the last, ascending, after the search."""
         ends = self.quantiles if self.present is None else self.present[:-1]
         return tuple(sorted({b for _, b in ends}))
 
 
 def begin(domains: Sequence[Domain], buckets: int) -> tuple[Search, ...]:
-    """The search before its first round.
+    """Return the state before the first round.
 
     Args:
-        domains: Of each column.
-        buckets: At most how many buckets a column gets.
+        domains: Domain of each column.
+        buckets: Greatest number of buckets per column.
     """
     return tuple(
         Search(
@@ -57,24 +57,24 @@ def begin(domains: Sequence[Domain], buckets: int) -> tuple[Search, ...]:
     )
 
 
-class Ordered:
-    """One party's columns, ready to be counted.
+class SortedColumns:
+    """A party's columns, sorted for counting.
 
     Args:
-        columns: Domain integers, one array a column.
+        columns: Domain integers, one array per column.
     """
 
     def __init__(self, columns: Sequence[np.ndarray]) -> None:
         self._sorted = [np.sort(column) for column in columns]
 
     def counts(self, searches: Sequence[Search]) -> np.ndarray:
-        """The integers that the parties add up in one round, int64.
+        """Return the integers that the parties add up in one round, int64.
 
-        By column: how many rows lie at or below the middle of each open quantile's interval, and
-        in the lower and upper half of each present one that is more than one value.
+        They are, by column, the number of rows at or below the middle of each open interval of a
+        quantile, and in the lower and upper half of each open interval that contains rows.
 
         Args:
-            searches: Of each column.
+            searches: State of each column.
         """
         parts = []
         for column, search in zip(self._sorted, searches, strict=True):
@@ -89,13 +89,13 @@ class Ordered:
 def narrow(
     searches: Sequence[Search], sums: np.ndarray, rows: Sequence[int], buckets: int
 ) -> tuple[Search, ...]:
-    """The search after one more round.
+    """Return the state after one more round.
 
     Args:
-        searches: Before it.
-        sums: As `Ordered.counts` gives them, added up.
-        rows: Of all parties, those that have a value; by column.
-        buckets: At most how many buckets a column's values get.
+        searches: State before the round.
+        sums: Sums of `SortedColumns.counts` over all parties.
+        rows: Number of rows of all parties with a value, by column.
+        buckets: Greatest number of buckets per column.
     """
     values = iter(int(value) for value in sums)
     narrowed = []
@@ -115,7 +115,7 @@ def narrow(
 
 
 def size_of(searches: Sequence[Search]) -> int:
-    """How many integers a round adds up."""
+    """Return the number of integers that a round adds up."""
     return sum(len(_open(s.quantiles)) + 2 * len(_open(s.present or ())) for s in searches)
 
 
@@ -124,13 +124,14 @@ def bins_of(
     edges: Sequence[Sequence[int]],
     missing: Sequence[int | None] = (),
 ) -> np.ndarray:
-    """Bins of domain integers: as many as there are edges below a value.
+    """Return the bins of domain integers: the number of edges below each value.
 
     Args:
-        columns: Domain integers, one array of shape (n,) a column.
-        edges: Of each column.
-        missing: Of each column the integer, above its domain, that stands for a missing value;
-            None where none may be missing. Its bin is one more, the last. Empty: all None.
+        columns: Domain integers, one array of shape (n,) per column.
+        edges: Bucket edges of each column.
+        missing: For each column, the integer above its domain that represents a missing value,
+            which has a bin of its own, the last; None if no value may be missing. Empty if all are
+            None.
 
     Returns:
         int64, shape (columns, n).
@@ -145,7 +146,7 @@ def bins_of(
 
 
 def halves(interval: Interval) -> tuple[Interval, ...]:
-    """Both halves of an interval; itself, if it is one value."""
+    """Return both halves of an interval, or the interval itself if it contains a single value."""
     a, b = interval
     return ((a, _middle(interval)), (_middle(interval), b)) if b - a > 1 else (interval,)
 

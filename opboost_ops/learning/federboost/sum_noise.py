@@ -1,8 +1,8 @@
-"""How much noise the sums of horizontal learning need, and what a party adds of it.
+"""Calibration of the noise on sums in horizontal learning, and each party's share of it.
 
-Distributed differential privacy: every party adds Skellam noise to its integers before they are
-masked. At least h = remaining - colluding parties are honest and stay, so each adds 1 / h of the
-variance that (epsilon, delta) takes; what the others add is surplus, and never removed.
+Distributed differential privacy: every party adds Skellam noise to its integers before masking. At
+least h = remaining - colluding parties are honest and stay, so each adds 1 / h of the variance that
+(epsilon, delta) requires. The noise of further parties is surplus and is not removed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,23 +11,23 @@ from math import ceil
 
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.rounds.protocol import Phase
-from opboost_ops.learning.private.noise import GREATEST
+from opboost_ops.learning.private.noise import MAX_MEAN
 from opboost_ops.privacy.ledger import renyi
 from opboost_ops.privacy.ledger.renyi import RenyiCurve
 
 
 @dataclass(frozen=True)
 class Release:
-    """Sums that are released in one phase, in rounds of the same kind.
+    """The sums that a phase releases, in rounds of the same kind.
 
     Attributes:
-        phase: Its name.
-        rounds: How many there are at most.
-        l1: By how much one row changes the vector of one round at most: sum of absolute changes.
-        l2_squared: The same, sum of squared changes.
-        share: Of the divergence, how much goes to all its rounds together.
-        replaced: l1 and l2_squared of a row that is replaced by another one: it may move fewer
-            numbers, or some of them less, than two rows do.
+        phase: Name of the phase.
+        rounds: Greatest number of rounds.
+        l1: L1 sensitivity of the vector of one round, for a row that is added or removed.
+        l2_squared: Squared L2 sensitivity, likewise.
+        share: Share of the divergence for all rounds of the phase together.
+        replaced: ``l1`` and ``l2_squared`` for a row that is replaced, which can be less than for
+            two rows.
     """
 
     phase: Phase
@@ -40,13 +40,13 @@ class Release:
 
 @dataclass(frozen=True)
 class SumNoise:
-    """The noise of one session.
+    """The noise of a session and its privacy loss.
 
     Attributes:
-        honest: h, of how many parties the noise is counted.
-        means: By phase, the mean of a party's Poisson numbers: its noise has twice that variance.
-        curve: What the whole session costs a row that is added or removed.
-        replaced: The same of a row that is replaced by another one, at the same delta.
+        honest: h, the number of parties whose noise counts.
+        means: Mean of a party's Poisson variables by phase; its noise has twice that variance.
+        curve: Loss of the whole session for a row that is added or removed.
+        replaced: Loss for a row that is replaced, at the same delta.
         pooled: `curve` towards all other parties together, who subtract their own noise.
         pooled_replaced: `replaced` towards all other parties together.
     """
@@ -59,19 +59,19 @@ class SumNoise:
     pooled_replaced: RenyiCurve
 
     def deviation(self, phase: Phase, parties: int) -> float:
-        """Standard deviation of a sum's noise, where so many parties added theirs.
+        """Return the standard deviation of the noise of a phase's sums.
 
         Args:
-            phase: Of the sum.
-            parties: How many.
+            phase: Name of the phase.
+            parties: Number of parties that add noise.
         """
         return float((2 * parties * self.means[phase]) ** 0.5)
 
     def guarantee(self, parties: int) -> str:
-        """The session's epsilon and delta in words, towards some and towards all other parties.
+        """Describe epsilon and delta of the session, towards some and towards all other parties.
 
         Args:
-            parties: How many take part.
+            parties: Number of parties that take part.
         """
         pooling, rest = parties - self.honest, parties - 1
         within = (
@@ -88,14 +88,14 @@ class SumNoise:
         )
 
 
-def calibrated(releases: Sequence[Release], honest: int, epsilon: float, delta: float) -> SumNoise:
-    """The least noise that keeps a session within epsilon.
+def calibrate(releases: Sequence[Release], honest: int, epsilon: float, delta: float) -> SumNoise:
+    """Return the least noise that keeps a session within epsilon.
 
     Args:
-        releases: All that leaves.
+        releases: All releases of the session.
         honest: h, at least 1.
-        epsilon: Of the whole session, for a row that is added or removed.
-        delta: Its delta.
+        epsilon: Epsilon of the whole session, for a row that is added or removed.
+        delta: Delta of the whole session.
 
     Raises:
         ConfigError: The noise would be out of range.
@@ -116,7 +116,7 @@ def calibrated(releases: Sequence[Release], honest: int, epsilon: float, delta: 
     low, high = 2.0**-40, 1.0
     while (candidate := noise(high)).curve.epsilon > epsilon:
         high *= 2
-        if max(candidate.means.values()) > GREATEST:
+        if max(candidate.means.values()) > MAX_MEAN:
             break
     while high / low > 1 + 1e-6:
         middle = (low * high) ** 0.5
@@ -125,9 +125,9 @@ def calibrated(releases: Sequence[Release], honest: int, epsilon: float, delta: 
         else:
             high = middle
     candidate = noise(high)
-    if max(candidate.means.values()) > GREATEST or candidate.curve.epsilon > epsilon:
+    if max(candidate.means.values()) > MAX_MEAN or candidate.curve.epsilon > epsilon:
         raise ConfigError(
-            "The noise that this epsilon takes is out of range.", "Declare a greater epsilon."
+            "The noise for this epsilon is out of range.", "Declare a greater epsilon."
         )
     return candidate
 
@@ -139,7 +139,7 @@ def _curve(
     delta: float,
     moved: Callable[[Release], tuple[int, int]],
 ) -> RenyiCurve:
-    """The cost of all releases where each moves by sums of absolute and squared changes."""
+    """Return the loss of all releases for sensitivities given by ``moved``."""
     curves = (
         renyi.repeated(renyi.skellam(*moved(each), 2 * honest * means[each.phase]), each.rounds)
         for each in releases

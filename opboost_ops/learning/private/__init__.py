@@ -1,4 +1,4 @@
-"""Differentially private boosting: integer noise, random or noisy splits.
+"""Differentially private boosting, with random or private splits and integer noise.
 
 `trainer.fit` trains a model; `noise` is the only source of noise for models.
 """

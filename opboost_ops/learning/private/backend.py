@@ -1,25 +1,25 @@
-"""DPBoost behind the protocol: its model is a LightGBM text model, and stock LightGBM predicts."""
+"""DPBoost as a `Backend`: its models have LightGBM's text format, and stock LightGBM predicts."""
 
 from collections.abc import Sequence
 from importlib import metadata
 
 import numpy as np
 
-from opboost_ops.learning.boosters.backend import Frame, Parameters, Tell, unheard
+from opboost_ops.learning.boosters.backend import Frame, Parameters, Progress, no_progress
 from opboost_ops.learning.boosters.lightgbm_backend import LightGBM
 from opboost_ops.learning.private import noise
 from opboost_ops.learning.private.noise import Memory
 from opboost_ops.learning.private.sensitivity import LEAF_UNITS
-from opboost_ops.learning.private.trainer import bounds_of, fit
+from opboost_ops.learning.private.trainer import fit, label_bounds
 from opboost_ops.learning.private.tree import Candidates, Tree
 
-#: Missing values are not treated apart; LightGBM's bit for "default left".
+#: LightGBM's decision type of a numeric split without missing values (default left).
 _NUMERIC = 2
 
 _CATEGORICAL = 1
 
-#: With labels at -1 and 1 and the square loss a score is 2 p - 1. This slope gives (1 + score) / 2
-#: to first order, and stays between 0 and 1.
+#: With labels -1 and 1 and the squared loss, a score is 2 p - 1. A sigmoid of this slope equals
+#: (1 + score) / 2 to first order and stays between 0 and 1.
 _SIGMOID = 2
 
 
@@ -30,17 +30,17 @@ def model_text(
     bounds: tuple[float, float],
     initial: float = 0.0,
 ) -> str:
-    """The model as stock LightGBM loads it.
+    """Return the model in LightGBM's text format.
 
     Args:
-        trees: As drawn.
-        candidates: What their splits were chosen from.
-        parameters: Of the training.
-        bounds: Of the label, by which scores are laid back from [-1, 1].
-        initial: The score before all trees.
+        trees: The trees.
+        candidates: The candidate splits.
+        parameters: Training parameters.
+        bounds: Bounds of the label, which scale scores back from [-1, 1].
+        initial: The initial score.
 
     Returns:
-        Its predictions are numbers in the label's unit, or for two classes probabilities.
+        A model that predicts numbers in the label's unit, or probabilities for two classes.
     """
     if parameters.task == "binary":
         logistic = parameters.private is not None and parameters.private.delta is not None
@@ -68,7 +68,7 @@ def model_text(
     ]
     rate = parameters.learning_rate * scale
     for i, tree in enumerate(trees):
-        # The score before all trees: the first tree's leaves carry it.
+        # The leaves of the first tree include the initial score.
         values = np.array(tree.leaves) / LEAF_UNITS * rate + (shift if i == 0 else 0.0)
         lines += _tree(i, tree, values, candidates, parameters.learning_rate)
     lines += [
@@ -111,8 +111,8 @@ def _tree(
         " ".join(str(child if child < inner else inner - 1 - child) for child in below)
         for below in ([2 * i + 1 for i in heap], [2 * i + 2 for i in heap])
     ]
-    # Node i of a heap has bit_length(i + 1) - 1 nodes above it.
-    below_node = [2 ** (tree.depth + 1 - (i + 1).bit_length()) for i in heap]
+    # Node i of a heap has bit_length(i + 1) - 1 ancestors.
+    leaves_below = [2 ** (tree.depth + 1 - (i + 1).bit_length()) for i in heap]
     zeros = " ".join("0" for _ in heap)
     lines = [
         f"Tree={number}",
@@ -128,8 +128,8 @@ def _tree(
         f"leaf_weight={' '.join('1' for _ in values)}",
         f"leaf_count={' '.join('1' for _ in values)}",
         f"internal_value={zeros}",
-        f"internal_weight={' '.join(map(str, below_node))}",
-        f"internal_count={' '.join(map(str, below_node))}",
+        f"internal_weight={' '.join(map(str, leaves_below))}",
+        f"internal_count={' '.join(map(str, leaves_below))}",
     ]
     if words:
         lines += [
@@ -140,20 +140,16 @@ def _tree(
 
 
 class DPBoost(LightGBM):
-    """Our own trainer; everything after it is LightGBM's."""
+    """A trainer of our own, whose models LightGBM reads."""
 
     name = "DPBoost"
 
     def version(self) -> str:
-        """Of the libraries that draw its noise and read its models."""
+        """Return the versions of the libraries that draw noise and read models."""
         return f"with OpenDP {metadata.version('opendp')}, for LightGBM {super().version()}"
 
     def require(self) -> None:
-        """Make sure that OpenDP is installed, and that LightGBM loads.
-
-        Raises:
-            ConfigError: One of them does not.
-        """
+        """Raise ConfigError if OpenDP is not installed or LightGBM does not load."""
         noise.require()
         super().require()
 
@@ -162,23 +158,23 @@ class DPBoost(LightGBM):
         frame: Frame,
         label: np.ndarray,
         parameters: Parameters,
-        tell: Tell = unheard,
+        progress: Progress = no_progress,
         memory: Memory | None = None,
     ) -> str:
-        """Train with differential privacy; every training is a new draw and a new release.
+        """Train with differential privacy; every training draws new noise and is a new release.
 
         Args:
             frame: Training rows, with declared thresholds and categories.
             label: Numbers or class indices, shape (n,).
-            parameters: How.
-            tell: Told after each tree.
-            memory: What an earlier try has drawn, which this one goes on with.
+            parameters: Training parameters.
+            progress: Called after each tree.
+            memory: Draws of an interrupted training, which this one resumes.
 
         Returns:
-            A text model that tells of the data no more than its epsilon allows.
+            The model's text, which is differentially private.
         """
         self.require()
-        trained = fit(frame, label, parameters, memory, tell=tell)
+        trained = fit(frame, label, parameters, memory, progress=progress)
         return model_text(
-            trained.trees, trained.candidates, parameters, bounds_of(parameters), trained.initial
+            trained.trees, trained.candidates, parameters, label_bounds(parameters), trained.initial
         )

@@ -1,17 +1,18 @@
-"""Leaf sums of random trees, and their noise: what every private trainer with a delta shares.
+"""Leaf sums of random trees and their noise, for all private trainers with a delta.
 
-Splits are drawn without a look at any row. A row is in one leaf of each tree, where it moves the
-sum of gradients by at most `clip` and the sum of hessians by at most its greatest value, both as
-integers. All sums of a model share one Renyi curve, which is turned into epsilon once, so that many
-trees with much noise each cost as little as few trees with less.
+Splits are drawn without reading any row. A row is in one leaf of each tree, where it changes the
+sum of gradients by at most the clip and the sum of hessians by at most its greatest value, both as
+integers. All sums of a model are composed in one Renyi curve, which is converted to epsilon once,
+so many trees with much noise cost as little as few trees with less.
 
-A leaf's value is made of its two noisy sums, gradients S and hessians H,
+A leaf's value follows from its noisy sums of gradients S and hessians H,
 
-    - S H / (H^2 + V / tau^2),
+    - S H / (H^2 + V / tau^2).
 
-a Newton step where H is large beside the noise on S, whose variance is V, and near 0 elsewhere.
+It is a Newton step if H is large compared with the noise on S, whose variance is V, and near 0
+otherwise.
 
-One party adds the noise by itself (`noisy_leaves`), or all parties of a session add theirs
+Either one party adds all noise (`noisy_leaves`), or each party of a session adds a share
 (`private_federboost`).
 """
 
@@ -22,59 +23,59 @@ from math import log2, sqrt
 import numpy as np
 
 from opboost_ops.errors import ConfigError
-from opboost_ops.learning.federboost.sum_noise import Release, SumNoise, calibrated
+from opboost_ops.learning.federboost.sum_noise import Release, SumNoise, calibrate
 from opboost_ops.learning.metrics import Task
 from opboost_ops.learning.private.sensitivity import LEAF_UNITS
 from opboost_ops.learning.private.tree import Candidates
 
-#: A leaf is one bit of 64.
-DEEPEST = 6
+#: Greatest depth: `leaf_of` represents each leaf as a bit of 64.
+MAX_DEPTH = 6
 
-#: Steps of a row where rows are counted by cell: whole rows would round small noise up by much.
+#: Units of a row in counts by cell; with whole rows, small noise would be rounded up too much.
 COUNT_UNITS = 16
 
-#: Steps of a gradient to its clip for each step of a hessian to its greatest value: hessians get
-#: a seventeenth of the divergence, since leaves need them only roughly.
-_RATIO = 4
+#: Units of a gradient's clip per unit of the greatest hessian. Hessians get a seventeenth of the
+#: divergence, since leaves need them only roughly.
+_STEP_RATIO = 4
 
-#: Shares of the divergence: of the initial score, and of row counts by cell where there are any.
-_FACTS, _LOOKUP = 0.02, 0.08
+#: Shares of the divergence for the initial score, and for row counts by cell if there are any.
+_FACTS_SHARE, _LOOKUP_SHARE = 0.02, 0.08
 
-#: Greatest absolute gradient, of labels in {0, 1} (log loss) and in [-1, 1] (squared loss).
+#: Clip of gradients, for labels in {0, 1} (log loss) and in [-1, 1] (squared loss).
 _CLIP: dict[Task, float] = {"binary": 0.5, "regression": 0.25}
 
 #: Greatest hessian of a row.
 _HESSIAN: dict[Task, float] = {"binary": 0.25, "regression": 1.0}
 
-#: tau: the step that counts as signal, as a share of clip / greatest hessian.
+#: tau, the step that counts as signal, as a share of clip / greatest hessian.
 _SIGNAL = 0.5
 
-#: Greatest step, in tau.
-_LONGEST = 4
+#: Greatest step, in multiples of tau.
+_MAX_STEP = 4
 
-#: How far the initial score can be off: log odds of one in a hundred, or half of the label's range.
-_FARTHEST: dict[Task, float] = {"binary": 4.6, "regression": 1.0}
+#: Greatest error of the initial score: log odds of one in a hundred, or half of the label's range.
+_MAX_INITIAL: dict[Task, float] = {"binary": 4.6, "regression": 1.0}
 
-#: Rows in a leaf, in standard deviations of the noise of one row's whole sum, at the least.
+#: Least rows per leaf, as a binary logarithm of multiples of the noise's standard deviation.
 _ROWS = 4.5
 
-#: Steps of a gradient from 0 to its clip are a power of two between these.
+#: Binary logarithms of the most and the fewest units of a gradient's clip.
 _FINEST, _COARSEST = 12, 3
 
-#: Greatest mean of the noise's Poisson numbers: its table then has about a million thresholds.
-_MEAN = 2**30
+#: Greatest mean of the noise's Poisson variables, whose table then has about a million thresholds.
+_MAX_MEAN = 2**30
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Units of a model's sums, and their noise; it follows from declarations alone.
+    """The units of a model's sums and their noise, which depend on declarations only.
 
     Attributes:
         task: ``binary`` or ``regression``.
-        trees: How many the model has.
-        units: Steps of a gradient from 0 to its clip.
-        noise: By phase: ``facts`` for the initial score, ``lookup`` for row counts by cell,
-            ``trees`` for leaves.
+        trees: Number of trees.
+        units: Units of a gradient's clip.
+        noise: Noise of the phases ``facts`` (initial score), ``lookup`` (row counts by cell) and
+            ``trees`` (leaf sums).
     """
 
     task: Task
@@ -84,88 +85,88 @@ class Sums:
 
     @property
     def hessian_units(self) -> int:
-        """Steps of a hessian from 0 to its greatest value."""
-        return self.units // _RATIO
+        """Units of the greatest hessian."""
+        return self.units // _STEP_RATIO
 
 
 @lru_cache(maxsize=64)
 def sums_of(
     task: Task, trees: int, epsilon: float, delta: float, honest: int = 1, counted: int = 0
 ) -> Sums:
-    """The least noise under which a whole model stays within (epsilon, delta).
+    """Return the least noise that keeps a whole model within (epsilon, delta).
 
     Args:
         task: ``binary`` or ``regression``.
-        trees: How many.
-        epsilon: For a row that is added or removed.
-        delta: Its delta.
-        honest: Of how many parties' noise that holds.
-        counted: In how many columns rows are counted by cell.
+        trees: Number of trees.
+        epsilon: Epsilon for a row that is added or removed.
+        delta: Delta for a row that is added or removed.
+        honest: Number of parties whose noise counts.
+        counted: Number of columns whose rows are counted by cell.
 
     Raises:
         ConfigError: The noise would be out of range.
     """
     number = task == "regression"
-    rest = 1 - _FACTS - (_LOOKUP if counted else 0)
+    rest = 1 - _FACTS_SHARE - (_LOOKUP_SHARE if counted else 0)
     moved = (2 * COUNT_UNITS * counted, 2 * COUNT_UNITS**2 * counted)
-    cells = Release("lookup", 1, moved[0] // 2, moved[1] // 2, _LOOKUP, moved)
+    cells = Release("lookup", 1, moved[0] // 2, moved[1] // 2, _LOOKUP_SHARE, moved)
     for exponent in range(_FINEST, _COARSEST - 1, -1):
         units = 2**exponent
-        hessians = units // _RATIO
+        hessians = units // _STEP_RATIO
         square = units**2 + hessians**2
-        # A replaced row changes its class, or its label from one bound to the other; in a tree it
-        # stays in its leaf with the opposite gradient, or moves to another one.
+        # A replaced row changes its class, or its label from one bound to the other. In a tree, it
+        # stays in its leaf with the opposite gradient or moves to another leaf.
         label = (2 * units, (4 if number else 2) * units**2)
         leaves = (2 * (units + hessians), max(4 * units**2 + hessians**2, 2 * square))
         first = 2 if number else 1
         releases = (
-            Release("facts", 1, first * units, first * units**2, _FACTS, label),
+            Release("facts", 1, first * units, first * units**2, _FACTS_SHARE, label),
             *((cells,) if counted else ()),
             Release("trees", trees, units + hessians, square, rest, leaves),
         )
         try:
-            calibration = calibrated(releases, honest, epsilon, delta)
+            calibration = calibrate(releases, honest, epsilon, delta)
         except ConfigError:
-            # So fine a step takes more noise than can be drawn; the coarsest one decides.
+            # Such fine units need more noise than can be drawn; only the coarsest must succeed.
             if exponent == _COARSEST:
                 raise
             continue
-        if max(calibration.means.values()) <= _MEAN or exponent == _COARSEST:
+        if max(calibration.means.values()) <= _MAX_MEAN or exponent == _COARSEST:
             return Sums(task, trees, units, calibration)
     raise AssertionError("unreachable")
 
 
 def depth_of(rows: float, sums: Sums, deepest: int) -> int:
-    """How deep trees are: the noise of a small table would drown the sums of many leaves.
+    """Return the depth of trees, which is reduced for small tables because of their noise.
 
     Args:
-        rows: How many there are, as told with noise.
-        sums: Of the model.
-        deepest: As declared.
+        rows: Noisy number of rows.
+        sums: Units and noise of the model.
+        deepest: The declared depth.
     """
-    return max(1, min(deepest, DEEPEST, _levels(rows, sums)))
+    return max(1, min(deepest, MAX_DEPTH, _levels(rows, sums)))
 
 
 def _levels(rows: float, sums: Sums) -> int:
-    """For how many levels rows suffice; none for a table that its noise drowns."""
+    """Return the number of levels for which rows suffice; below 1 if noise exceeds the signal."""
     noise_of_all = sums.noise.deviation("trees", sums.noise.honest) / sums.units
     signal = rows / noise_of_all * sqrt(sums.trees / 2)
     return round(log2(max(signal, 1.0)) - _ROWS)
 
 
 def leaf_of(splits: list[int], codes: np.ndarray, candidates: Candidates) -> np.ndarray:
-    """The leaf of each row, by one look into a small table for each feature that the tree uses.
+    """Return the leaf of each row, by one lookup in a small table per feature of the tree.
 
-    A node that a row leaves to the right rules out the leaves on its left; of those that no node
-    rules out the row is in the first (Lucchese et al., QuickScorer, SIGIR 2015).
+    A node that sends a row right excludes the leaves on its left; the row is in the first leaf that
+    no node excludes (Lucchese et al., QuickScorer, SIGIR 2015).
 
     Args:
-        splits: Candidate of each inner node, in the order of a heap; at most 63.
-        codes: Shape (n, features), a column after the other in memory.
-        candidates: What the splits were drawn from.
+        splits: Candidate of each inner node in heap order; at most 63.
+        codes: Shape (n, features), in column-major order.
+        candidates: The candidate splits.
 
     Returns:
-        int64, shape (n,), from the left.
+        Leaf numbers from the left, int64, shape (n,).
     """
     leaves = len(splits) + 1
     widths = np.diff(candidates.starts)
@@ -190,14 +191,16 @@ def leaf_of(splits: list[int], codes: np.ndarray, candidates: Candidates) -> np.
 
 
 def facts_of(target: np.ndarray, sums: Sums) -> np.ndarray:
-    """Rows of each class, or rows and the sum of labels, in units: what the initial score needs.
+    """Return the rows of each class, or the rows and the sum of labels, in units.
+
+    The initial score follows from them.
 
     Args:
-        target: Class indices, or labels laid on [-1, 1], shape (n,).
-        sums: Of the model.
+        target: Class indices, or labels scaled to [-1, 1], shape (n,).
+        sums: Units and noise of the model.
 
     Returns:
-        int64, shape (2,). A row moves it by at most its units, a label by as much once more.
+        int64, shape (2,). A row changes each number by at most ``sums.units``.
     """
     if sums.task == "binary":
         counts = np.bincount(target.astype(np.int64), minlength=2)[:2]
@@ -207,12 +210,12 @@ def facts_of(target: np.ndarray, sums: Sums) -> np.ndarray:
 
 
 def initial_of(facts: np.ndarray, task: Task, units: int) -> tuple[float, float]:
-    """How many rows there are, and the score before all trees, as told with noise.
+    """Return the noisy number of rows and the initial score.
 
     Args:
         facts: From `facts_of`, with noise.
         task: ``binary`` or ``regression``.
-        units: Of a row.
+        units: Units of a row.
     """
     first, second = (float(each) / units for each in facts)
     if task == "binary":
@@ -225,42 +228,42 @@ def initial_of(facts: np.ndarray, task: Task, units: int) -> tuple[float, float]
 def leaf_sums(
     score: np.ndarray, target: np.ndarray, place: np.ndarray, leaves: int, sums: Sums
 ) -> np.ndarray:
-    """Sums of gradients of each leaf, then of hessians: a row moves one of each.
+    """Return the sums of gradients of all leaves, followed by the sums of hessians.
 
     Args:
-        score: Of each row so far, shape (n,).
-        target: Class indices, or labels laid on [-1, 1], shape (n,).
+        score: Score of each row so far, shape (n,).
+        target: Class indices, or labels scaled to [-1, 1], shape (n,).
         place: Leaf of each row.
-        leaves: How many.
-        sums: Of the model.
+        leaves: Number of leaves.
+        sums: Units and noise of the model.
 
     Returns:
-        int64, shape (2 leaves,). A row moves its gradient sum by at most the units, and its hessian
-        sum by at most a quarter of that.
+        int64, shape (2 leaves,). A row changes one sum of gradients by at most ``sums.units``, and
+        one sum of hessians by at most a quarter of that.
     """
-    task, units, most = sums.task, sums.units, sums.hessian_units
+    task, units, hessian_units = sums.task, sums.units, sums.hessian_units
     if task == "binary":
         chance = 1 / (1 + np.exp(-score))
         gradient, hessian = chance - target, chance * (1 - chance)
     else:
         gradient, hessian = score - target, np.ones(len(target))
     steps = np.clip(np.rint(gradient * (units / _CLIP[task])), -units, units)
-    weights = np.clip(np.rint(hessian * (most / _HESSIAN[task])), 0, most)
+    weights = np.clip(np.rint(hessian * (hessian_units / _HESSIAN[task])), 0, hessian_units)
     # Sums of integers of 12 bits are exact in floats far beyond any number of rows.
     parts = [np.bincount(place, each, minlength=leaves) for each in (steps, weights)]
     return np.concatenate(parts).astype(np.int64)
 
 
 def leaf_values(noisy: np.ndarray, sums: Sums, spread: float) -> tuple[int, ...]:
-    """Leaf values, from noisy sums alone.
+    """Return leaf values from noisy sums.
 
     Args:
-        noisy: Sums of gradients of each leaf, then of hessians, with noise; shape (2 leaves,).
-        sums: What they are worth.
+        noisy: Noisy sums of gradients of all leaves, then of hessians; shape (2 leaves,).
+        sums: Units and noise of the model.
         spread: Standard deviation of the noise.
 
     Returns:
-        In leaf units.
+        Values in leaf units.
     """
     leaves, task = len(noisy) // 2, sums.task
     gradient, hessian = _CLIP[task] / sums.units, _HESSIAN[task] / sums.hessian_units
@@ -268,29 +271,29 @@ def leaf_values(noisy: np.ndarray, sums: Sums, spread: float) -> tuple[int, ...]
     curvature = np.maximum(noisy[leaves:], spread) * hessian
     tau = signal_of(task)
     values = -slope * curvature / (curvature**2 + (spread * gradient / tau) ** 2)
-    values = np.clip(values, -_LONGEST * tau, _LONGEST * tau)
+    values = np.clip(values, -_MAX_STEP * tau, _MAX_STEP * tau)
     return tuple(int(value) for value in np.rint(values * LEAF_UNITS))
 
 
 def signal_of(task: Task) -> float:
-    """tau, in scores: of log odds, or of half of the label's range."""
+    """Return tau in the unit of scores: log odds, or half of the label's range."""
     return _SIGNAL * _CLIP[task] / _HESSIAN[task]
 
 
 def noise_error(rows: float, sums: Sums, rate: float) -> float | None:
-    """How far noise alone moves a score, about, where the table is too small for the noise.
+    """Estimate the error of scores that is due to noise, if the table is too small for it.
 
-    It follows from the row count and declarations: the standard deviation of the noise of all
-    leaves in trees of one split, each leaf with half of the rows, and of what is left of the
-    initial score's.
+    The estimate depends on the row count and declarations. It combines the standard deviations of
+    the noise of all leaves in trees of one split, each leaf with half of the rows, and of the
+    remaining error of the initial score.
 
     Args:
-        rows: How many there are.
-        sums: Of the model.
+        rows: Number of rows.
+        sums: Units and noise of the model.
         rate: Learning rate.
 
     Returns:
-        In log odds, or in halves of the label's range; None where even small trees have a signal.
+        Log odds, or halves of the label's range; None if even small trees have a signal.
     """
     task, trees = sums.task, sums.trees
     if _levels(rows, sums) >= 1:
@@ -299,10 +302,10 @@ def noise_error(rows: float, sums: Sums, rate: float) -> float | None:
     facts = sums.noise.deviation("facts", sums.noise.honest) / sums.units
     first = (2 * sqrt(2) if task == "binary" else 1.0) * facts / max(rows, 1.0)
     gradient, tau = spread * _CLIP[task], signal_of(task)
-    # A hessian below its noise is taken for its noise.
-    hessian = max(rows / 2, spread * _RATIO) * _HESSIAN[task]
+    # A hessian below its noise counts as its noise.
+    hessian = max(rows / 2, spread * _STEP_RATIO) * _HESSIAN[task]
     trust = hessian**2 + (gradient / tau) ** 2
     leaf = gradient * hessian / trust
-    # Trees correct the initial score by as much as they see of it.
+    # Trees correct the part of the initial score's error that exceeds their noise.
     left = (1 - rate * rows / 2 * _HESSIAN[task] * hessian / trust) ** trees
-    return sqrt((min(first, _FARTHEST[task]) * left) ** 2 + trees * (rate * leaf) ** 2)
+    return sqrt((min(first, _MAX_INITIAL[task]) * left) ** 2 + trees * (rate * leaf) ** 2)

@@ -1,4 +1,4 @@
-"""Metrics of held-out rows with noise: sums of one bounded integer a row."""
+"""Noisy metrics of held-out rows, from sums of one bounded integer per row."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -8,20 +8,20 @@ import numpy as np
 from opboost_ops.learning.metrics import Task
 from opboost_ops.learning.private import noise
 
-#: A squared error is an integer share of the greatest possible one.
+#: A squared error is an integer number of steps; this many are the greatest possible error.
 _STEPS = 1 << 20
 
 
 def loss_sum(
     task: Task, label: np.ndarray, prediction: np.ndarray, bounds: tuple[float, float]
 ) -> int:
-    """The sum of a metric over the rows: wrong classes, or squared errors.
+    """Return the sum of losses over the rows: wrong classes, or squared errors.
 
     Args:
         task: ``binary`` or ``regression``.
         label: Numbers or class indices, shape (n,).
         prediction: Numbers or probabilities, shape (n,).
-        bounds: Public bounds of a number; label and prediction are clipped to them.
+        bounds: Public bounds of a numeric label; label and prediction are clipped to them.
 
     Returns:
         An integer that a row added or removed changes by at most `sensitivity`.
@@ -34,21 +34,17 @@ def loss_sum(
 
 
 def sensitivity(task: Task) -> int:
-    """By how much one row changes a sum at most.
-
-    Args:
-        task: ``binary`` or ``regression``.
-    """
+    """Return the greatest change of a sum by one row."""
     return 1 if task == "binary" else _STEPS
 
 
 def noisy_sums(task: Task, sums: Sequence[int], epsilon: Fraction) -> list[int]:
-    """Sums over the same rows, each with discrete Laplace noise at its share of epsilon.
+    """Add discrete Laplace noise to sums over the same rows, which share epsilon equally.
 
     Args:
         task: ``binary`` or ``regression``.
-        sums: Of `loss_sum`.
-        epsilon: Of all of them together.
+        sums: Sums from `loss_sum`.
+        epsilon: Epsilon of all sums together.
     """
     return noise.laplace(list(sums), sensitivity(task) * len(sums), epsilon)
 
@@ -56,14 +52,14 @@ def noisy_sums(task: Task, sums: Sequence[int], epsilon: Fraction) -> list[int]:
 def difference_error(
     task: Task, values: int, epsilon: float, rows: int, bounds: tuple[float, float]
 ) -> float:
-    """The standard error of the difference of two metrics by their noise alone.
+    """Return the standard error of the difference of two metrics that is due to noise.
 
     Args:
         task: ``binary`` or ``regression``.
-        values: How many metrics share epsilon.
-        epsilon: Of all of them together.
-        rows: How many rows; public.
-        bounds: As `loss_sum` has them.
+        values: Number of metrics that share epsilon.
+        epsilon: Epsilon of all metrics together.
+        rows: Public number of rows.
+        bounds: As for `loss_sum`.
     """
     # The variance of Laplace noise is twice the square of its scale, and there are two.
     error = 2 * values / (epsilon * rows)
@@ -73,13 +69,13 @@ def difference_error(
 def noisy_metric(
     task: Task, total: int, rows: int, bounds: tuple[float, float]
 ) -> dict[str, float]:
-    """The metric that a noisy sum says, brought back to where a metric can be.
+    """Return the metric of a noisy sum, clipped to its possible range.
 
     Args:
         task: ``binary`` or ``regression``.
-        total: The sum, with noise.
-        rows: How many rows; public.
-        bounds: As `loss_sum` has them.
+        total: The noisy sum.
+        rows: Public number of rows.
+        bounds: As for `loss_sum`.
 
     Returns:
         ``accuracy`` or ``mse``.

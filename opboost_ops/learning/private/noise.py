@@ -1,7 +1,7 @@
-"""The only source of randomness that protects models, and the integer laws that it samples.
+"""The only source of noise for models, and the exact samplers of its integer distributions.
 
-Here noise is drawn and not keyed: each training is a new release. What is drawn must be committed
-before anything is made from it, so that a retry never draws twice.
+Noise is drawn from the system's randomness, not derived from keys, so each training is a new
+release. Draws must be committed before they are used, so that a retry never draws again.
 """
 
 import hashlib
@@ -23,35 +23,37 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from opboost_ops.config.resources import require_extra
 from opboost_ops.errors import ConfigError, ContractError
 
-#: Fixed point of the weights, in bits: they are followed outwards until they are below one unit,
-#: some 15 standard deviations from the mean.
+#: Fixed point of Poisson weights, in bits. Weights below one unit are omitted; they are about 15
+#: standard deviations from the mean.
 _WEIGHT = 160
 
 #: Bits of a threshold.
 BITS = 128
 
-#: Greatest mean: up to here the law is told to within `DISTANCE`, and its table fits in memory.
-GREATEST = 2**34
+#: Greatest mean, for which the distribution is exact to `DISTANCE` and its table fits in memory.
+MAX_MEAN = 2**34
 
-#: Bound on the total variation between what is drawn and Poisson's law: floors lose less than
+#: Bound on the total variation distance from the Poisson distribution: floors lose less than
 #: 450 mean units of at least 2^160 sqrt(mean) in all, tails less, thresholds 30 sqrt(mean) 2^-128.
 DISTANCE = 2.0**-100
 
 KEY_BYTES = 32
 
-#: A bound on the absolute error of a float weight exp(-x), whatever x >= 0: its argument is off by
-#: less than x 2^-51, and numpy's exp by less than 4 units in the last place.
+#: Bound on the absolute error of a float weight exp(-x) for any x >= 0: the error of its argument
+#: is below x 2^-51, and that of NumPy's exp is below 4 units in the last place.
 _WEIGHT_ERROR = 2.0**-49
 
 
 @dataclass(frozen=True, eq=False)
 class Thresholds:
-    """A Poisson law: a uniform number of 128 bits gives `first` plus the thresholds it reaches.
+    """A Poisson distribution as a table for inversion.
+
+    A uniform number of 128 bits is mapped to `first` plus the number of thresholds at or below it.
 
     Attributes:
-        first: The least integer that is drawn.
-        high: The upper 64 bits of each threshold, rising, uint64.
-        low: The lower 64 bits.
+        first: The least integer.
+        high: The upper 64 bits of each threshold, ascending, uint64.
+        low: The lower 64 bits of each threshold, uint64.
     """
 
     first: int
@@ -61,17 +63,17 @@ class Thresholds:
 
 @lru_cache(maxsize=16)
 def thresholds(mean: int) -> Thresholds:
-    """The law of a mean, in integer arithmetic throughout.
+    """Return the Poisson distribution of a mean, computed in integer arithmetic.
 
     Args:
         mean: A positive integer.
 
     Raises:
-        ConfigError: It is too large.
+        ConfigError: The mean is too large.
     """
-    if not 1 <= mean <= GREATEST:
+    if not 1 <= mean <= MAX_MEAN:
         raise ConfigError(
-            "The noise that this epsilon takes is out of range.", "Declare a greater epsilon."
+            "The noise for this epsilon is out of range.", "Declare a greater epsilon."
         )
     below, weight, at = [], 1 << _WEIGHT, mean
     while at > 0 and (weight := weight * at // mean):
@@ -82,7 +84,7 @@ def thresholds(mean: int) -> Thresholds:
         above.append(weight)
     sums = list(accumulate(chain(reversed(below), [1 << _WEIGHT], above)))
     total = sums[-1]
-    # The last threshold would be 2^128 itself, which no number reaches.
+    # Omit the last threshold, 2^128, which no number reaches.
     scaled = [(each << BITS) // total for each in sums[:-1]]
     mask = (1 << 64) - 1
     return Thresholds(
@@ -93,29 +95,26 @@ def thresholds(mean: int) -> Thresholds:
 
 
 def require(entry: str = "training.trainer is dpboost") -> None:
-    """Make sure that OpenDP is there.
+    """Raise ConfigError if OpenDP is not installed.
 
     Args:
-        entry: What of the federation file needs it.
-
-    Raises:
-        ConfigError: It is not installed.
+        entry: The entry of the federation file that needs it.
     """
     require_extra("opendp", "OpenDP", entry, "dpboost")
 
 
 def fresh_key() -> bytes:
-    """A key for `words`, or for a session of sums, 32 bytes, freshly drawn."""
+    """Draw a new key of 32 bytes, for `random_words` or a session of sums."""
     return secrets.token_bytes(KEY_BYTES)
 
 
-def words(key: bytes, ensemble: int, rows: int) -> np.ndarray:
-    """One word for each row of an ensemble, independent of all other rows and ensembles.
+def random_words(key: bytes, ensemble: int, rows: int) -> np.ndarray:
+    """Return one word per row of an ensemble, independent of other rows and ensembles.
 
     Args:
-        key: From `fresh_key`; the same key gives the same words, also after a crash.
+        key: From `fresh_key`; the same key always gives the same words.
         ensemble: Number of the ensemble.
-        rows: How many.
+        rows: Number of rows.
 
     Returns:
         uint64, shape (rows,).
@@ -125,12 +124,12 @@ def words(key: bytes, ensemble: int, rows: int) -> np.ndarray:
 
 
 def laplace(values: Sequence[int], sensitivity: int, epsilon: Fraction) -> list[int]:
-    """Add discrete Laplace noise to integers, by OpenDP's exact sampler.
+    """Add discrete Laplace noise to integers with OpenDP's exact sampler.
 
     Args:
-        values: Integers that a row moves by at most the sensitivity, added up over all of them.
-        sensitivity: At least 1.
-        epsilon: Of the release of all values together.
+        values: The integers.
+        sensitivity: L1 sensitivity of all values together, at least 1.
+        epsilon: Epsilon of releasing all values together.
     """
     noisy: list[int] = _measurement(sensitivity, epsilon)([int(value) for value in values])
     return noisy
@@ -148,21 +147,21 @@ def _measurement(sensitivity: int, epsilon: Fraction) -> Any:
     while True:
         space = vector_domain(atom_domain(T=int)), l1_distance(T=int)
         measurement: Any = make_laplace(*space, scale=scale)
-        # OpenDP's own account of it, in the scale's real value, decides.
+        # OpenDP computes the epsilon of the scale as represented.
         if Fraction(measurement.map(sensitivity)) <= epsilon:
             return measurement
         scale *= 1 + 2.0**-50
 
 
 def skellam(count: int, mean: int) -> np.ndarray:
-    """Skellam noise: each number the difference of two Poisson ones, so of variance 2 mean.
+    """Draw Skellam noise: differences of two Poisson variables, with variance 2 mean.
 
-    Sums of it are of the same law, with the means added up: parties that each add a share make
-    exactly the noise of the sum. Drawn to within 2 `DISTANCE` a number.
+    Sums of Skellam variables are Skellam variables whose means add up, so the shares of several
+    parties add up to the noise of the sum. Each number is exact to 2 `DISTANCE`.
 
     Args:
-        count: How many numbers.
-        mean: Of each Poisson number, a positive integer.
+        count: Number of draws.
+        mean: Mean of each Poisson variable, a positive integer.
 
     Returns:
         int64, shape (count,).
@@ -175,7 +174,7 @@ def skellam(count: int, mean: int) -> np.ndarray:
 def _poisson(count: int, law: Thresholds) -> np.ndarray:
     high = np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
     reached = np.searchsorted(law.high, high, side="right")
-    # Where the upper halves are equal the lower ones decide: once in 2^64 / thresholds draws.
+    # If the upper halves are equal, compare the lower ones: once in 2^64 / thresholds draws.
     close = np.flatnonzero((reached > 0) & (law.high[reached - 1] == high))
     for at in close:
         begin = int(np.searchsorted(law.high, high[at], side="left"))
@@ -185,24 +184,24 @@ def _poisson(count: int, law: Thresholds) -> np.ndarray:
 
 
 def choose(scores: np.ndarray, factor: Fraction) -> np.ndarray:
-    """The exponential mechanism: for each row of scores a column, with weight exp(factor score).
+    """Choose a column per row by the exponential mechanism, with weights exp(factor score).
 
-    Exactly so: a uniform real number is compared with the cumulative weights, and whenever its
-    first 64 bits and floating point cannot tell on which side of a boundary it lies, more of its
-    bits are drawn, and the weights are computed to as many digits as it takes.
+    The choice is exact: a uniform real number is compared with the cumulative weights, and if its
+    first 64 bits and floating-point arithmetic do not determine the side of a boundary, more bits
+    are drawn and the weights are computed with more digits.
 
     Args:
         scores: Integers, shape (choices, candidates).
-        factor: What a score is multiplied by; epsilon over the range of a score's changes.
+        factor: Epsilon divided by the range of a score's changes.
 
     Returns:
-        int64, shape (choices,).
+        Columns, int64, shape (choices,).
     """
     below = scores.max(axis=1, keepdims=True) - scores
     exponents = below.astype(np.float64) * float(factor)
     sums = np.cumsum(np.exp(-exponents), axis=1)
     choices, candidates = scores.shape
-    # Bound on the error of any sum, of the product with the word, and on the word's further bits.
+    # Bound on the errors of any sum and of the product with the word, and on the word's rest.
     error = 4 * candidates * (_WEIGHT_ERROR + candidates * 2.0**-52) + candidates * 2.0**-50
     drawn = np.frombuffer(os.urandom(8 * choices), dtype=np.uint64)
     points = drawn.astype(np.float64) * 2.0**-64 * sums[:, -1]
@@ -210,17 +209,17 @@ def choose(scores: np.ndarray, factor: Fraction) -> np.ndarray:
     highest = (sums < (points + error)[:, None]).sum(axis=1)
     columns = np.minimum(highest, candidates - 1)
     for row in np.flatnonzero(lowest < highest):
-        columns[row] = _chosen_exactly([int(b) for b in below[row]], factor, int(drawn[row]))
+        columns[row] = _choose_exactly([int(b) for b in below[row]], factor, int(drawn[row]))
     return np.asarray(columns)
 
 
-def _chosen_exactly(below: list[int], factor: Fraction, word: int) -> int:
-    """The column of the cumulative weights in which a uniform number lies that begins with a word.
+def _choose_exactly(below: list[int], factor: Fraction, word: int) -> int:
+    """Return the column whose cumulative weights contain a uniform number.
 
     Args:
-        below: By how much each score is less than the greatest.
-        factor: As `choose` has it.
-        word: The number's first 64 bits.
+        below: Difference between the greatest score and each score.
+        factor: As for `choose`.
+        word: The first 64 bits of the number.
     """
     bits, digits = 64, 50
     while True:
@@ -230,13 +229,13 @@ def _chosen_exactly(below: list[int], factor: Fraction, word: int) -> int:
             for distance in below:
                 total += (-rate * distance).exp()
                 sums.append(total)
-            # Rounding in rate, product, exp and sum, with digits to spare.
+            # A generous bound on the rounding errors of rate, product, exp and sum.
             largest = 1 + float(factor) * max(below)
             error = total * len(below) * Decimal(10 * math.ceil(largest)) * Decimal(10) ** -digits
             low = total * word / Decimal(2) ** bits - 2 * error
             high = total * (word + 1) / Decimal(2) ** bits + 2 * error
             places = [sum(s <= point for s in sums) for point in (low, high)]
-        # The last sum is the total itself, which the number never reaches.
+        # The number is always below the last sum, which is the total.
         first, last = (min(place, len(below) - 1) for place in places)
         if first == last:
             return first
@@ -245,19 +244,19 @@ def _chosen_exactly(below: list[int], factor: Fraction, word: int) -> int:
 
 
 class Memory(Protocol):
-    """Where a training stores what it has drawn: lines, each stored whole or not at all."""
+    """Storage for the draws of a training, as lines that are stored atomically."""
 
     def lines(self) -> list[bytes]:
-        """All lines so far."""
+        """Return all lines."""
         ...
 
     def append(self, line: bytes) -> None:
-        """Store one more; when this returns, it outlives a crash."""
+        """Store a line durably."""
         ...
 
 
-def digest_of(words: Iterable[bytes], codes: np.ndarray, target: np.ndarray) -> str:
-    """Names a training: what was declared, and its rows.
+def training_digest(words: Iterable[bytes], codes: np.ndarray, target: np.ndarray) -> str:
+    """Return a digest of a training's declarations and rows.
 
     Args:
         words: Declarations.
@@ -273,7 +272,7 @@ def digest_of(words: Iterable[bytes], codes: np.ndarray, target: np.ndarray) -> 
 
 
 def resume(memory: Memory | None, training: str) -> list[dict[str, Any]]:
-    """The lines of an earlier try; none for a training that has not begun.
+    """Return the lines of an interrupted training; empty if it has not begun.
 
     Raises:
         ContractError: The memory is of another training.
@@ -281,13 +280,13 @@ def resume(memory: Memory | None, training: str) -> list[dict[str, Any]]:
     lines = [] if memory is None else [json.loads(line) for line in memory.lines()]
     if lines and lines[0]["training"] != training:
         raise ContractError(
-            "This run began to train on another frame, and its draws are final.",
+            "This run started training on another frame, and its draws are final.",
             "Trigger a new run.",
         )
     return lines
 
 
 def commit(memory: Memory | None, **facts: object) -> None:
-    """Store one line."""
+    """Store a line of JSON; do nothing without a memory."""
     if memory is not None:
         memory.append(json.dumps(facts, sort_keys=True).encode())

@@ -1,14 +1,15 @@
-"""Boosting on random splits with noisy leaves, at one party: (epsilon, delta) for a whole model.
+"""Boosting at one party on random splits with noisy leaves.
 
-Splits cost nothing: they are drawn at random, whatever the data. All of the tree's epsilon goes to
-its leaves, and every row is in each tree. A row is in one leaf:
-it moves that leaf's sum of gradients by at most 1 and its count by 1. Both are released with noise,
-three quarters of the epsilon to sums. A leaf's value is made of the two noisy numbers,
+`fit` trains a model with (epsilon, delta); `grow` draws a single tree with pure epsilon. Splits are
+drawn at random and have no privacy loss, so leaves get the whole epsilon of a tree, and every tree
+is trained on all rows. A row is in one leaf, where `grow` changes the sum of gradients by at most 1
+and the count by 1. Both are released with noise; sums get three quarters of epsilon. A leaf's value
+follows from the noisy sum S and the noisy count N,
 
-    - S N / (N^2 + V / tau^2),
+    - S N / (N^2 + V / tau^2).
 
-the mean of its gradients where N is large beside the noise on S, whose variance is V, and near 0
-where it is not; tau is the size of a mean that is taken for signal.
+It is the mean of the gradients if N is large compared with the noise on S, whose variance is V, and
+near 0 otherwise; tau is the size of a mean that counts as signal.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from opboost_ops.learning.boosters.backend import Parameters, Tell, unheard
+from opboost_ops.learning.boosters.backend import Parameters, Progress, no_progress
 from opboost_ops.learning.federboost.sum_noise import SumNoise
 from opboost_ops.learning.private import noise
 from opboost_ops.learning.private.leaf_sums import (
@@ -29,26 +30,22 @@ from opboost_ops.learning.private.leaf_sums import (
     leaf_values,
     sums_of,
 )
-from opboost_ops.learning.private.noise import Memory, commit, digest_of, resume
+from opboost_ops.learning.private.noise import Memory, commit, resume, training_digest
 from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, LEAF_UNITS
-from opboost_ops.learning.private.tree import Candidates, Tree, below
+from opboost_ops.learning.private.tree import Candidates, Tree, child_nodes
 
-#: Share of a tree's epsilon that goes to sums; counts get the rest.
+#: Share of a tree's epsilon for sums; counts get the rest.
 SUMS = Fraction(3, 4)
 
-#: tau, of gradients that are at most 1.
+#: tau, for gradients of at most 1.
 _SIGNAL = 0.3
 
-#: Trees, deepest leaf and learning rate where the federation file declares none.
+#: Default number of trees, depth and learning rate.
 TREES, DEPTH, RATE = 400, 6, 0.15
 
 
 def noise_of(parameters: Parameters) -> SumNoise | None:
-    """The noise of a training, and what it costs; None for epsilon alone.
-
-    Args:
-        parameters: As declared.
-    """
+    """Return the noise of a training with delta and its privacy loss; None without delta."""
     private = parameters.private
     if private is None or private.delta is None or parameters.task == "multiclass":
         return None
@@ -61,20 +58,20 @@ def fit(
     candidates: Candidates,
     parameters: Parameters,
     memory: Memory | None = None,
-    tell: Tell = unheard,
+    progress: Progress = no_progress,
 ) -> tuple[tuple[Tree, ...], float]:
-    """Train, or go on where a crashed training was.
+    """Train a model, or resume an interrupted training.
 
     Args:
-        codes: Of the training rows, shape (n, features), a column after the other in memory.
-        target: Class indices, or labels laid on [-1, 1], shape (n,).
-        candidates: What splits are drawn from.
-        parameters: With ``private.delta``.
-        memory: What was drawn; a committed tree is never drawn again.
-        tell: Told after each tree.
+        codes: Codes of the training rows, shape (n, features), in column-major order.
+        target: Class indices, or labels scaled to [-1, 1], shape (n,).
+        candidates: The candidate splits.
+        parameters: Training parameters, with ``private.delta``.
+        memory: Storage for draws; a committed tree is never drawn again.
+        progress: Called after each tree.
 
     Returns:
-        All trees, and the score before them.
+        All trees, and the initial score.
 
     Raises:
         ConfigError: The noise would be out of range.
@@ -83,9 +80,9 @@ def fit(
     private, task = parameters.private, parameters.task
     assert private is not None and private.delta is not None and task != "multiclass"
     sums = sums_of(task, parameters.trees, private.epsilon, private.delta)
-    # The parameters' own words leave delta out, by which the noise is made.
+    # Name delta explicitly, since the noise depends on it.
     words = [b"noisy leaves", repr(parameters).encode(), repr(private.delta).encode()]
-    training = digest_of(words, codes, target)
+    training = training_digest(words, codes, target)
     lines = resume(memory, training)
     if not lines:
         facts = _facts(target, sums)
@@ -98,14 +95,14 @@ def fit(
     score = np.full(len(target), initial)
     for number in range(parameters.trees):
         committed = number < len(trees)
-        splits = list(trees[number].splits) if committed else drawn(2**depth - 1, candidates)
+        splits = list(trees[number].splits) if committed else draw_splits(2**depth - 1, candidates)
         place = leaf_of(splits, codes, candidates)
         if not committed:
             leaves = _leaves(score, target, place, 2**depth, sums)
             tree = Tree(tuple(splits), leaves)
             commit(memory, tree=tree.document())
             trees.append(tree)
-            tell("trees", len(trees), parameters.trees)
+            progress("trees", len(trees), parameters.trees)
         step = np.array(trees[number].leaves) * (parameters.learning_rate / LEAF_UNITS)
         score += step[place]
     return tuple(trees), initial
@@ -128,59 +125,61 @@ def _leaves(
 def grow(
     codes: np.ndarray, gradients: np.ndarray, candidates: Candidates, spend: Fraction, depth: int
 ) -> Tree:
-    """Draw a tree.
+    """Draw a tree with random splits and noisy leaves.
 
     Args:
-        codes: Of all training rows, shape (n, features), a column after the other in memory.
-        gradients: Theirs, int64, shape (n,), none beyond `GRADIENT_UNITS`.
-        candidates: What splits are drawn from.
-        spend: The tree's epsilon.
-        depth: Every leaf has this depth.
+        codes: Codes of all training rows, shape (n, features), in column-major order.
+        gradients: Their gradients, int64, shape (n,), at most `GRADIENT_UNITS` in absolute value.
+        candidates: The candidate splits.
+        spend: Epsilon of the tree.
+        depth: Depth of every leaf.
     """
     rows = np.arange(len(codes))
     node = np.zeros(len(codes), dtype=np.int64)
     splits: list[int] = []
     for level in range(depth):
-        splits += drawn(2**level, candidates)
-        node = below(node, splits, codes, rows, candidates)
+        splits += draw_splits(2**level, candidates)
+        node = child_nodes(node, splits, codes, rows, candidates)
     place, leaves = node - (2**depth - 1), 2**depth
     # Sums of integers of 11 bits are exact in floats far beyond any number of rows.
     sums = np.bincount(place, gradients.astype(np.float64), minlength=leaves).astype(np.int64)
     counts = np.bincount(place, minlength=leaves)
     noisy_sums = noise.laplace(sums.tolist(), GRADIENT_UNITS, spend * SUMS)
     noisy_counts = noise.laplace(counts.tolist(), 1, spend * (1 - SUMS))
-    return Tree(tuple(splits), values(noisy_sums, noisy_counts, spend))
+    return Tree(tuple(splits), noisy_leaf_values(noisy_sums, noisy_counts, spend))
 
 
-def drawn(nodes: int, candidates: Candidates) -> list[int]:
-    """Splits of a depth: each feature as likely as any other, and each of its candidates.
+def draw_splits(nodes: int, candidates: Candidates) -> list[int]:
+    """Draw splits: a uniform feature, then a uniform candidate of the feature.
 
     Args:
-        nodes: How many.
-        candidates: What is drawn from.
+        nodes: Number of splits.
+        candidates: The candidate splits.
     """
     splits = []
-    for feature in _even(nodes, len(candidates.names)):
+    for feature in _uniform(nodes, len(candidates.names)):
         mine = np.flatnonzero(candidates.feature == feature)
-        splits.append(int(mine[_even(1, len(mine))[0]]))
+        splits.append(int(mine[_uniform(1, len(mine))[0]]))
     return splits
 
 
-def _even(draws: int, size: int) -> np.ndarray:
-    # The exponential mechanism at equal scores: a uniform draw.
+def _uniform(draws: int, size: int) -> np.ndarray:
+    # The exponential mechanism with equal scores draws uniformly.
     return noise.choose(np.zeros((draws, size), dtype=np.int64), Fraction(1))
 
 
-def values(sums: Sequence[int], counts: Sequence[int], spend: Fraction) -> tuple[int, ...]:
-    """Leaf values, from noisy numbers alone.
+def noisy_leaf_values(
+    sums: Sequence[int], counts: Sequence[int], spend: Fraction
+) -> tuple[int, ...]:
+    """Return leaf values from noisy sums and counts.
 
     Args:
-        sums: Of gradients, in gradient units.
-        counts: Of rows.
-        spend: The tree's epsilon.
+        sums: Noisy sums of gradients, in gradient units.
+        counts: Noisy row counts.
+        spend: Epsilon of the tree.
 
     Returns:
-        In leaf units, between -1 and 1.
+        Values between -1 and 1, in leaf units.
     """
     variance = 2 / float(spend * SUMS) ** 2
     rows = np.maximum(np.array(counts, dtype=np.float64), 1.0)

@@ -1,8 +1,8 @@
-"""By how much one row can change a tree: integer gradients, corrected constants, shares of epsilon.
+"""Sensitivity of DPBoost's trees to one row, and the division of epsilon.
 
-Gradients are integers of at most `GRADIENT_UNITS`, which is the greatest gradient that may take
-part, g_l* = 1. Gains are integers in units of the squared gradient unit, rounded down; leaves are
-integers, 1 / `LEAF_UNITS` each, rounded to the nearest. All bounds hold for these integers.
+Gradients are integers of at most `GRADIENT_UNITS`, the greatest gradient that takes part, g_l* = 1.
+Gains are integers in squared gradient units, rounded down; leaf values are integers in units of
+1 / `LEAF_UNITS`, rounded to the nearest. All bounds hold for these integers.
 """
 
 import math
@@ -15,42 +15,42 @@ import numpy as np
 
 from opboost_ops.config.schema import Record
 
-#: Steps of a gradient from 0 to g_l* = 1.
+#: Units of the gradient g_l* = 1.
 GRADIENT_UNITS = 2**10
 
-#: Steps of a leaf from 0 to 1.
+#: Units of the leaf value 1.
 LEAF_UNITS = 2**20
 
-#: One added row changes a gain by more than -3 g_l*^2 and at most g_l*^2. The paper's Lemma 1
-#: bounds the change from above only. Rounding down does not widen this: the bounds are integers.
+#: One added row changes a gain by more than -3 g_l*^2 and at most g_l*^2. The paper's Lemma 1 only
+#: has the upper bound. Rounding down does not widen the range, since the bounds are integers.
 GAIN_FALL = 3 * GRADIENT_UNITS**2
 
 GAIN_RISE = GRADIENT_UNITS**2
 
 
 def gain_range() -> int:
-    """The range of a gain's changes: with weights exp(epsilon G / range) a choice costs epsilon.
+    """Return the range of a gain's changes: weights exp(epsilon G / range) cost epsilon.
 
-    All candidates' gains change within one interval of this length, so the weights' ratio to
-    their sum changes by a factor of at most exp(epsilon).
+    The gains of all candidates change within one interval of this length, so the ratio of a weight
+    to the sum of weights changes by a factor of at most exp(epsilon).
     """
     return GAIN_FALL + GAIN_RISE
 
 
 @lru_cache
 def leaf_clip(rate: Fraction, step: int) -> int:
-    """Geometric leaf clipping: g_l* (1 - eta)^e, in leaf units, rounded down.
+    """Return the clip of geometric leaf clipping: g_l* (1 - eta)^e, in leaf units, rounded down.
 
     Args:
         rate: eta.
-        step: e, the tree's place in its own ensemble, from 0; not its place among all trees.
+        step: e, the tree's number within its ensemble, from 0.
     """
     return max(1, math.floor(LEAF_UNITS * (1 - rate) ** step))
 
 
 @lru_cache
 def leaf_change(regularisation: Fraction, clip: int) -> int:
-    """The most by which one row changes a leaf: min(g_l* / (1 + lambda), 2 clip), in leaf units.
+    """Return the sensitivity of a leaf: min(g_l* / (1 + lambda), 2 clip), in leaf units.
 
     Rounding to the nearest adds less than a unit, so the bound is rounded up.
 
@@ -61,24 +61,24 @@ def leaf_change(regularisation: Fraction, clip: int) -> int:
     return min(math.ceil(LEAF_UNITS / (1 + regularisation)), 2 * clip)
 
 
-def scaled(label: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
-    """Labels laid on [-1, 1] by declared bounds; what lies outside is clipped.
+def scale_labels(label: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
+    """Scale labels to [-1, 1]; labels outside the bounds are clipped.
 
     Args:
         label: Shape (n,).
-        bounds: Declared, never read off the labels.
+        bounds: Declared bounds, which must not depend on the labels.
     """
     lower, upper = bounds
     share = (np.asarray(label, dtype=np.float64) - lower) / (upper - lower)
     return np.asarray(np.clip(2 * share - 1, -1.0, 1.0))
 
 
-def outside(label: np.ndarray, bounds: tuple[float, float] | None) -> int:
-    """How many labels lie outside declared bounds, which is for the party's own eyes alone.
+def count_outside(label: np.ndarray, bounds: tuple[float, float] | None) -> int:
+    """Return the number of labels outside declared bounds, which must not leave the party.
 
     Args:
         label: Shape (n,).
-        bounds: Declared; None for classes.
+        bounds: Declared bounds; None for classes.
     """
     if bounds is None:
         return 0
@@ -86,25 +86,25 @@ def outside(label: np.ndarray, bounds: tuple[float, float] | None) -> int:
 
 
 def gradients(score: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Each row's own gradient, score - label, to the nearest unit.
+    """Return the gradient of each row, score - label, rounded to units.
 
     Args:
-        score: What the committed trees say, shape (n,).
+        score: Score of the committed trees, shape (n,).
         target: Scaled labels, shape (n,).
 
     Returns:
         int64, shape (n,).
     """
-    # Beyond twice the greatest gradient that may take part, the number itself does not matter.
+    # Greater gradients are filtered or clipped later, so their exact values do not matter.
     gradient = np.clip(score - target, -2.0, 2.0)
     return np.asarray(np.rint(gradient * GRADIENT_UNITS), dtype=np.int64)
 
 
-def taking_part(gradient: np.ndarray) -> np.ndarray:
-    """Gradient-based data filtering: a row with |g| > g_l* sits this tree out.
+def take_part(gradient: np.ndarray) -> np.ndarray:
+    """Return the rows that take part in a tree, by gradient-based data filtering: |g| <= g_l*.
 
-    A filter and not a clip: such a row has no influence on this tree at all. It decides about each
-    row by that row alone.
+    A filter, unlike a clip, removes all influence of a row on the tree. It depends on each row
+    separately.
 
     Args:
         gradient: From `gradients`.
@@ -116,13 +116,13 @@ def taking_part(gradient: np.ndarray) -> np.ndarray:
 
 
 class Spent(Record):
-    """One event of a training: a choice or a release, and what it cost.
+    """The privacy loss of one event of a training: a choice of splits, or a release of leaves.
 
     Attributes:
         ensemble: Number of the ensemble.
-        tree: Number of the tree in its ensemble.
+        tree: Number of the tree within its ensemble.
         depth: Depth of the nodes whose splits were chosen; None for the leaves.
-        epsilon: As a fraction, exactly. Nodes of one depth hold different rows, and so do leaves.
+        epsilon: Epsilon as an exact fraction. Nodes of one depth have disjoint rows, as do leaves.
     """
 
     ensemble: int
@@ -132,52 +132,52 @@ class Spent(Record):
 
 
 def ensembles(trees: int, size: int) -> list[int]:
-    """How many trees each ensemble has; the last one may have fewer."""
+    """Return the number of trees in each ensemble; the last ensemble may have fewer."""
     whole, rest = divmod(trees, size)
     return [size] * whole + ([rest] if rest else [])
 
 
 def tree_budget(epsilon: float, trees: int, size: int) -> Fraction:
-    """The budget of a tree: ensembles add up; the trees of one hold different rows.
+    """Return the epsilon of a tree. Losses of ensembles add up; trees within one do not.
 
     Args:
-        epsilon: Of the whole model.
-        trees: Of the whole model.
-        size: Trees of an ensemble.
+        epsilon: Epsilon of the whole model.
+        trees: Number of trees of the whole model.
+        size: Trees per ensemble, which are trained on disjoint rows.
     """
-    return exactly(epsilon) / math.ceil(trees / size)
+    return exact_fraction(epsilon) / math.ceil(trees / size)
 
 
 @lru_cache
-def parts(tree: Fraction, depth: int) -> tuple[Fraction, Fraction]:
-    """A tree's budget: half for its leaves, half spread over its depths.
+def split_budget(tree: Fraction, depth: int) -> tuple[Fraction, Fraction]:
+    """Divide a tree's epsilon: half for its leaves, and half divided among its levels.
 
     Args:
-        tree: What it may spend.
-        depth: How many depths it has.
+        tree: Epsilon of the tree.
+        depth: Number of levels with splits.
 
     Returns:
-        For the leaves, and for each depth: leaves + depth x node = tree.
+        Epsilon for the leaves, and for each level.
     """
     return tree / 2, tree / 2 / depth
 
 
-def total(events: Iterable[Spent]) -> Fraction:
-    """The sum of a log: over ensembles, of their dearest tree.
+def total_epsilon(events: Iterable[Spent]) -> Fraction:
+    """Return the epsilon of a training: the sum over ensembles of their most expensive tree.
 
     Args:
-        events: Of one training.
+        events: All events of the training.
     """
     trees: dict[tuple[int, int], Fraction] = defaultdict(Fraction)
     for event in events:
         trees[event.ensemble, event.tree] += Fraction(event.epsilon)
-    dearest: dict[int, Fraction] = defaultdict(Fraction)
+    by_ensemble: dict[int, Fraction] = defaultdict(Fraction)
     for (ensemble, _), spent in trees.items():
-        dearest[ensemble] = max(dearest[ensemble], spent)
-    return sum(dearest.values(), Fraction(0))
+        by_ensemble[ensemble] = max(by_ensemble[ensemble], spent)
+    return sum(by_ensemble.values(), Fraction(0))
 
 
 @lru_cache
-def exactly(number: float) -> Fraction:
-    """A declared number as it is written: 0.1 is a tenth."""
+def exact_fraction(number: float) -> Fraction:
+    """Return a declared number as the fraction of its decimal digits: 0.1 is a tenth."""
     return Fraction(repr(float(number)))

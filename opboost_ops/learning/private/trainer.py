@@ -1,4 +1,4 @@
-"""DPBoost's two levels: ensembles of ensembles, tree by tree, each committed once it is drawn."""
+"""Training of DPBoost: an ensemble of ensembles of trees. Each tree is committed when drawn."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -6,33 +6,33 @@ from fractions import Fraction
 import numpy as np
 
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.learning.boosters.backend import Frame, Parameters, Private, Tell, unheard
+from opboost_ops.learning.boosters.backend import Frame, Parameters, Private, Progress, no_progress
 from opboost_ops.learning.private import noise, noisy_leaves, sensitivity, trainer, tree
-from opboost_ops.learning.private.noise import Memory, commit, digest_of, resume
+from opboost_ops.learning.private.noise import Memory, commit, resume, training_digest
 from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, Spent
 from opboost_ops.learning.private.tree import Candidates, Tree
 
 
 def shares(rate: Fraction, trees: int) -> list[Fraction]:
-    """The trees' shares of the rows: eta (1 - eta)^e / (1 - (1 - eta)^T_e), which sum to 1.
+    """Return the trees' shares of the rows: eta (1 - eta)^e / (1 - (1 - eta)^T_e), which sum to 1.
 
     Args:
         rate: eta, below 1 if there are several trees.
-        trees: Of this ensemble.
+        trees: Number of trees in the ensemble.
     """
     left = 1 - rate
     return [rate * left**step / (1 - left**trees) for step in range(trees)]
 
 
 def tree_of_row(key: bytes, ensemble: int, rows: int, rate: Fraction, trees: int) -> np.ndarray:
-    """Each row's tree.
+    """Assign each row to a tree of an ensemble.
 
     Args:
-        key: The training's.
+        key: Key of the training.
         ensemble: Number of the ensemble.
-        rows: How many; a row is named by its place.
+        rows: Number of rows.
         rate: eta.
-        trees: Of this ensemble.
+        trees: Number of trees in the ensemble.
 
     Returns:
         int64, 0..trees - 1, shape (rows,).
@@ -44,18 +44,18 @@ def tree_of_row(key: bytes, ensemble: int, rows: int, rate: Fraction, trees: int
         reached += share
         bounds.append(int(reached * 2**64))
     edges = np.array(bounds, dtype=np.uint64)
-    return np.searchsorted(edges, noise.words(key, ensemble, rows), side="right")
+    return np.searchsorted(edges, noise.random_words(key, ensemble, rows), side="right")
 
 
 @dataclass(frozen=True)
 class Trained:
-    """The draws of a training.
+    """A trained model.
 
     Attributes:
-        trees: In order.
-        events: What each choice and release cost.
-        candidates: What splits were chosen from.
-        initial: The score before all trees.
+        trees: The trees in order.
+        events: Privacy loss of each choice and release.
+        candidates: The candidate splits.
+        initial: The initial score.
     """
 
     trees: tuple[Tree, ...]
@@ -69,23 +69,23 @@ def fit(
     label: np.ndarray,
     parameters: Parameters,
     memory: Memory | None = None,
-    tell: Tell = unheard,
+    progress: Progress = no_progress,
 ) -> Trained:
-    """Train, or go on where a crashed training was.
+    """Train a model, or resume an interrupted training.
 
     Args:
         frame: Training rows, with declared thresholds and categories.
         label: Numbers or class indices, shape (n,).
-        parameters: How.
-        memory: What was drawn; a committed tree is never drawn again. None for a training that is
-            not resumed.
-        tell: Told after each tree.
+        parameters: Training parameters.
+        memory: Storage for draws; a committed tree is never drawn again. None for a training that
+            is not resumed.
+        progress: Called after each tree.
 
     Raises:
-        ConfigError: The parameters are none for DPBoost.
+        ConfigError: DPBoost cannot train with these parameters.
         ContractError: A feature has no declared candidates, or the memory is of another training.
     """
-    private = checked(parameters)
+    private = checked_settings(parameters)
     candidates = Candidates.of(frame.names, frame.thresholds, frame.categories)
     codes = candidates.codes(frame.matrix)
     if private.delta is not None:
@@ -96,13 +96,13 @@ def fit(
                 "Declare a smaller training.private.delta, and trigger a new run.",
             )
         binary = parameters.task == "binary"
-        scaled = label if binary else sensitivity.scaled(label, bounds_of(parameters))
-        grown, initial = noisy_leaves.fit(codes, scaled, candidates, parameters, memory, tell)
+        scaled = label if binary else sensitivity.scale_labels(label, label_bounds(parameters))
+        grown, initial = noisy_leaves.fit(codes, scaled, candidates, parameters, memory, progress)
         return Trained(grown, (), candidates, initial)
-    target = sensitivity.scaled(label, bounds_of(parameters))
-    key, trees, events = _remembered(memory, parameters, codes, target)
-    rate = sensitivity.exactly(parameters.learning_rate)
-    # With random splits every tree holds all rows, and is an ensemble of its own.
+    target = sensitivity.scale_labels(label, label_bounds(parameters))
+    key, trees, events = _resume(memory, parameters, codes, target)
+    rate = sensitivity.exact_fraction(parameters.learning_rate)
+    # With random splits, every tree is trained on all rows and is an ensemble of its own.
     together = 1 if private.random else private.trees_per_ensemble
     spend = sensitivity.tree_budget(private.epsilon, parameters.trees, together)
     score = np.zeros(len(target))
@@ -117,7 +117,7 @@ def fit(
                 continue
             if place is None:
                 place = trainer.tree_of_row(key, ensemble, len(target), rate, size)
-            drawn, spent = _next(
+            drawn, spent = _draw_tree(
                 codes,
                 score,
                 target,
@@ -130,8 +130,8 @@ def fit(
             commit(memory, tree=drawn.document(), spent=[e.model_dump() for e in spent])
             trees.append(drawn)
             events += spent
-            tell("trees", len(trees), parameters.trees)
-            # The last ensemble asks no row a second time, so only rows ahead need a score.
+            progress("trees", len(trees), parameters.trees)
+            # The last ensemble uses each row only once, so only rows of later trees need a score.
             last = ensemble + 1 == len(sizes)
             ahead = np.flatnonzero(place > step) if last else np.arange(len(target))
             score[ahead] += parameters.learning_rate * drawn.values(codes, candidates, ahead)
@@ -139,7 +139,7 @@ def fit(
     return Trained(tuple(trees), tuple(events), candidates)
 
 
-def _next(
+def _draw_tree(
     codes: np.ndarray,
     score: np.ndarray,
     target: np.ndarray,
@@ -155,18 +155,18 @@ def _next(
         within = np.clip(gradients, -GRADIENT_UNITS, GRADIENT_UNITS)
         drawn = noisy_leaves.grow(codes, within, candidates, spend, parameters.depth)
         return drawn, [Spent(ensemble=place[0], tree=place[1], depth=None, epsilon=str(spend))]
-    inside = sensitivity.taking_part(gradients)
+    inside = sensitivity.take_part(gradients)
     drawn = tree.grow(
         codes[rows[inside]],
         gradients[inside],
         candidates,
         spend,
         parameters.depth,
-        sensitivity.exactly(parameters.private.regularisation),
+        sensitivity.exact_fraction(parameters.private.regularisation),
         sensitivity.gain_range(),
-        sensitivity.leaf_clip(sensitivity.exactly(parameters.learning_rate), place[1]),
+        sensitivity.leaf_clip(sensitivity.exact_fraction(parameters.learning_rate), place[1]),
     )
-    for_leaves, for_depth = sensitivity.parts(spend, parameters.depth)
+    for_leaves, for_depth = sensitivity.split_budget(spend, parameters.depth)
     costs = [(depth, for_depth) for depth in range(parameters.depth)] + [(None, for_leaves)]
     return drawn, [
         Spent(ensemble=place[0], tree=place[1], depth=depth, epsilon=str(cost))
@@ -174,16 +174,16 @@ def _next(
     ]
 
 
-def checked(parameters: Parameters) -> Private:
-    """DPBoost's settings among the parameters, checked.
+def checked_settings(parameters: Parameters) -> Private:
+    """Return DPBoost's settings after checking the parameters.
 
     Raises:
-        ConfigError: Something is missing, or cannot be learnt privately.
+        ConfigError: A setting is missing or invalid, or the task is not supported.
     """
     private = parameters.private
     if private is None or parameters.task == "multiclass":
         raise ConfigError(
-            "DPBoost learns two classes or a number, and needs an epsilon.",
+            "DPBoost trains binary classification or regression, and needs an epsilon.",
             "Declare training.private.epsilon, and a label of task binary or regression.",
         )
     if parameters.task == "regression" and private.label_bounds is None:
@@ -193,19 +193,19 @@ def checked(parameters: Parameters) -> Private:
     return private
 
 
-def bounds_of(parameters: Parameters) -> tuple[float, float]:
-    """The bounds by which labels are laid on [-1, 1]."""
-    private = checked(parameters)
+def label_bounds(parameters: Parameters) -> tuple[float, float]:
+    """Return the bounds by which labels are scaled to [-1, 1]."""
+    private = checked_settings(parameters)
     return (0.0, 1.0) if private.label_bounds is None else private.label_bounds
 
 
-def _remembered(
+def _resume(
     memory: Memory | None, parameters: Parameters, codes: np.ndarray, target: np.ndarray
 ) -> tuple[bytes, list[Tree], list[Spent]]:
     words = [repr(parameters).encode()]
-    if checked(parameters).random:
+    if checked_settings(parameters).random:
         words.append(b"random splits")
-    training = digest_of(words, codes, target)
+    training = training_digest(words, codes, target)
     lines = resume(memory, training)
     if not lines:
         key = noise.fresh_key()

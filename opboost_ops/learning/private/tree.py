@@ -1,4 +1,4 @@
-"""One differentially private tree, complete to its depth, and its candidate splits."""
+"""Differentially private trees, complete to their depth, and their candidate splits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,22 +10,22 @@ from opboost_ops.errors import ContractError
 from opboost_ops.learning.private import noise, sensitivity
 from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, LEAF_UNITS
 
-#: Up to here a sum of gradients can be squared in 64 bits.
+#: Below this number of rows, a squared sum of gradients fits in 64 bits.
 _ROWS = 2**31 // GRADIENT_UNITS
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """All splits that a tree may choose from. A row goes left where low <= code <= high.
+    """All candidate splits of trees. A row goes left if low <= code <= high.
 
     Attributes:
-        names: Features.
-        thresholds: Rising thresholds of each feature with an order; empty for a nominal one.
-        categories: How many categories a nominal feature has; 0 for all others.
-        feature: Of each candidate, its feature, int64, shape (c,).
-        low: Its least code that goes left.
-        high: Its greatest code that goes left.
-        starts: Where each feature's codes begin when all features' are numbered through.
+        names: Names of the features.
+        thresholds: Ascending thresholds of each ordered feature; empty for a nominal one.
+        categories: Number of categories of each nominal feature; 0 for all others.
+        feature: Feature of each candidate, int64, shape (c,).
+        low: Least code that goes left, by candidate.
+        high: Greatest code that goes left, by candidate.
+        starts: First code of each feature when codes are numbered across all features.
     """
 
     names: tuple[str, ...]
@@ -43,15 +43,15 @@ class Candidates:
         thresholds: Mapping[str, Sequence[float]],
         categories: Mapping[str, int],
     ) -> "Candidates":
-        """All candidates of some features.
+        """Return all candidates of some features.
 
         Args:
             names: Features, in the frame's order.
-            thresholds: Declared thresholds by feature: a value at most the threshold goes left.
-            categories: How many declared categories a nominal feature has; each is a candidate.
+            thresholds: Declared thresholds by feature; a value of at most the threshold goes left.
+            categories: Number of declared categories by nominal feature; each is a candidate.
 
         Raises:
-            ContractError: A feature has neither, or thresholds that do not rise.
+            ContractError: A feature has neither, or its thresholds are not strictly ascending.
         """
         edges, counts, splits, sizes = [], [], [], []
         for i, name in enumerate(names):
@@ -62,23 +62,24 @@ class Candidates:
             splits += [(i, 0, k) for k in range(len(own))] + [(i, k, k) for k in range(count)]
             edges.append(own)
             counts.append(count)
-            # Codes: the thresholds below a value; or the category, and one code for all unknown.
+            # Codes are the number of thresholds below a value; or the category, and one code for
+            # all unknown categories.
             sizes.append(len(own) + 1 if len(own) else count + 1)
         feature, low, high = np.array(splits, dtype=np.int64).T
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         return cls(tuple(names), tuple(edges), tuple(counts), feature, low, high, starts)
 
     def codes(self, matrix: np.ndarray) -> np.ndarray:
-        """The codes of rows.
+        """Return the codes of rows.
 
         Args:
             matrix: Values, and category codes from 0, NaN for unknown; shape (n, features).
 
         Returns:
-            uint16, shape (n, features), a column after the other in memory.
+            uint16, shape (n, features), in column-major order.
 
         Raises:
-            ContractError: A value of a feature with an order is missing.
+            ContractError: A value of an ordered feature is missing.
         """
         codes = np.empty(matrix.shape, dtype=np.uint16, order="F")
         for i, (edges, count) in enumerate(zip(self.thresholds, self.categories, strict=True)):
@@ -97,11 +98,11 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Tree:
-    """A tree as it was drawn. Nodes in the order of a heap: 2i + 1 and 2i + 2 are below i.
+    """A complete tree in heap order: the children of node i are 2i + 1 and 2i + 2.
 
     Attributes:
-        splits: Candidate of each inner node, 2^depth - 1 of them.
-        leaves: Noisy leaf values in leaf units, 2^depth of them, from the left.
+        splits: Candidate of each of the 2^depth - 1 inner nodes.
+        leaves: Noisy values of the 2^depth leaves from the left, in leaf units.
     """
 
     splits: tuple[int, ...]
@@ -109,58 +110,58 @@ class Tree:
 
     @property
     def depth(self) -> int:
-        """Of the leaves."""
+        """The depth of the leaves."""
         return len(self.leaves).bit_length() - 1
 
     def document(self) -> dict[str, list[int]]:
-        """The tree for a file."""
+        """Return the tree as JSON values."""
         return {"splits": list(self.splits), "leaves": list(self.leaves)}
 
     @classmethod
     def of(cls, document: Mapping[str, list[int]]) -> "Tree":
-        """The tree of a file."""
+        """Return the tree of a `document`."""
         return cls(tuple(document["splits"]), tuple(document["leaves"]))
 
     def values(
         self, codes: np.ndarray, candidates: Candidates, rows: np.ndarray | None = None
     ) -> np.ndarray:
-        """The leaf value of rows.
+        """Return the leaf values of rows.
 
         Args:
-            codes: Shape (n, features), a column after the other in memory.
-            candidates: Those that the tree chose from.
-            rows: Which rows; all when absent.
+            codes: Shape (n, features), in column-major order.
+            candidates: The candidate splits.
+            rows: Positions of the rows; all by default.
 
         Returns:
-            float64, shape (n,), or as many as there are rows.
+            float64, shape (n,) or (len(rows),).
         """
         wanted = np.arange(len(codes)) if rows is None else rows
         node = np.zeros(len(wanted), dtype=np.int64)
         for _ in range(self.depth):
-            node = below(node, self.splits, codes, wanted, candidates)
+            node = child_nodes(node, self.splits, codes, wanted, candidates)
         leaf = node - (len(self.leaves) - 1)
         return np.asarray((np.array(self.leaves) / LEAF_UNITS)[leaf])
 
 
-def below(
+def child_nodes(
     node: np.ndarray,
     splits: Sequence[int],
     codes: np.ndarray,
     rows: np.ndarray,
     candidates: Candidates,
 ) -> np.ndarray:
-    """The nodes that rows go on to, one depth below.
+    """Return the child node of each row.
 
     Args:
-        node: Of each row, in the order of a heap.
+        node: Node of each row, in heap order.
         splits: Candidate of each inner node so far.
-        codes: Shape (n, features), a column after the other in memory.
-        rows: Which rows of the codes.
-        candidates: What splits were chosen from.
+        codes: Shape (n, features), in column-major order.
+        rows: Positions of the rows in the codes.
+        candidates: The candidate splits.
     """
     index = np.array(splits)
     column = candidates.feature[index]
-    # Indices into all codes at once: five times as fast as two indices a cell.
+    # Indices into the flattened codes are five times as fast as two indices per cell.
     cells = np.take(column * len(codes), node) + rows
     code = np.take(codes.reshape(-1, order="F"), cells)
     low, high = candidates.low[index], candidates.high[index]
@@ -178,19 +179,19 @@ def grow(
     gain_range: int,
     clip: int,
 ) -> Tree:
-    """Draw a tree.
+    """Draw a tree with private splits and leaves.
 
     Args:
-        codes: Of the rows that take part, shape (n, features).
-        gradients: Theirs, int64, shape (n,), none beyond `GRADIENT_UNITS`.
-        candidates: What splits are chosen from.
-        spend: The tree's epsilon.
-        depth: Every leaf has this depth, whatever the data.
+        codes: Codes of the rows that take part, shape (n, features).
+        gradients: Their gradients, int64, shape (n,), at most `GRADIENT_UNITS` in absolute value.
+        candidates: The candidate splits.
+        spend: Epsilon of the tree.
+        depth: Depth of every leaf, for any data.
         regularisation: lambda.
-        gain_range: Of a gain's changes by one row, `sensitivity.gain_range`.
-        clip: Greatest absolute leaf value, before noise and after it, in leaf units.
+        gain_range: Range of a gain's changes by one row: `sensitivity.gain_range`.
+        clip: Greatest absolute leaf value in leaf units, before and after noise.
     """
-    for_leaves, for_depth = sensitivity.parts(spend, depth)
+    for_leaves, for_depth = sensitivity.split_budget(spend, depth)
     factor = for_depth / gain_range
     codes, rows = np.asfortranarray(codes), np.arange(len(codes))
     node = np.zeros(len(codes), dtype=np.int64)
@@ -199,11 +200,11 @@ def grow(
         place = node - (2**level - 1)
         gain = gains(codes, gradients, place, 2**level, candidates, regularisation)
         splits += noise.choose(gain, factor).tolist()
-        node = below(node, splits, codes, rows, candidates)
+        node = child_nodes(node, splits, codes, rows, candidates)
     leaves = leaf_values(gradients, node - (2**depth - 1), 2**depth, regularisation, clip)
     change = sensitivity.leaf_change(regularisation, clip)
     noisy = noise.laplace(leaves, change, for_leaves)
-    # What lies beyond the clip is noise for sure; clipping it again costs nothing.
+    # Values beyond the clip are due to noise; clipping again has no privacy loss.
     return Tree(tuple(splits), tuple(max(-clip, min(clip, value)) for value in noisy))
 
 
@@ -215,17 +216,17 @@ def gains(
     candidates: Candidates,
     regularisation: Fraction,
 ) -> np.ndarray:
-    """Gains of all candidates at all nodes of a depth, in exact arithmetic, rounded down.
+    """Return the gains of all candidates at all nodes of a depth, exactly and rounded down.
 
-    The sum over both children of (sum of gradients)^2 / (rows + lambda), each rounded down. The
-    parent's own term is the same for all candidates and left out.
+    A gain is the sum over both children of (sum of gradients)^2 / (rows + lambda), each rounded
+    down. The parent's term is the same for all candidates and omitted.
 
     Args:
         codes: Shape (n, features).
         gradients: int64, shape (n,).
-        place: Of each row, its node in this depth, 0..nodes - 1.
-        nodes: How many.
-        candidates: The candidates.
+        place: Node of each row within this depth, 0..nodes - 1.
+        nodes: Number of nodes.
+        candidates: The candidate splits.
         regularisation: lambda.
 
     Returns:
@@ -248,7 +249,7 @@ def _children(table: np.ndarray, candidates: Candidates) -> tuple[np.ndarray, np
     np.cumsum(table, axis=1, out=before[:, 1:])
     start = candidates.starts[candidates.feature]
     left = before[:, start + candidates.high + 1] - before[:, start + candidates.low]
-    # Every feature counts every row of the node once.
+    # The codes of any feature count every row of the node once.
     whole = before[:, candidates.starts[1]][:, None]
     return left, whole - left
 
@@ -261,7 +262,7 @@ def _gain(
     over, under = regularisation.denominator, regularisation.numerator
     rows = int((counts[0] + counts[1]).max(initial=0))
     if rows >= _ROWS or over * (over * rows + under) >= 2**62:
-        # Python's integers have no bound; slow, and as exact.
+        # Python's integers are slower, but unbounded and exact.
         counts = counts[0].astype(object), counts[1].astype(object)
         sums = sums[0].astype(object), sums[1].astype(object)
     gain: np.ndarray = np.zeros_like(sums[0])
@@ -270,7 +271,7 @@ def _gain(
         square = total * total
         whole = square // divisor
         rest = square - whole * divisor
-        # floor(over total^2 / divisor) without the product that would not fit.
+        # Compute floor(over total^2 / divisor) without the product, which could overflow.
         gain = gain + over * whole + over * rest // divisor
     return gain
 
@@ -278,12 +279,12 @@ def _gain(
 def leaf_values(
     gradients: np.ndarray, place: np.ndarray, leaves: int, regularisation: Fraction, clip: int
 ) -> list[int]:
-    """Clipped leaf values before noise: -(sum of gradients) / (rows + lambda), to the nearest unit.
+    """Return clipped leaf values before noise: -(sum of gradients) / (rows + lambda), rounded.
 
     Args:
         gradients: int64, shape (n,).
         place: Leaf of each row.
-        leaves: How many.
+        leaves: Number of leaves.
         regularisation: lambda.
         clip: Greatest absolute value, in leaf units.
 

@@ -37,7 +37,7 @@ _LIMITS = (
 )
 
 #: What leaves in a run; {label} is the label holder, {holders} are the feature holders.
-_TOLD = (
+_DISCLOSED = (
     "{label} received the randomised values of each protected feature of {holders} as ranks among "
     "all rows of the table. This costs everybody in the table the loss curve beside the feature. "
     "The ranks show which randomised values occur at {holders}.",
@@ -301,7 +301,7 @@ def make_card(
         features=tuple(lines),
         importance=importance.lines if importance else (),
         importance_rows=importance.rows if importance else 0,
-        disclosed=_told(federation),
+        disclosed=_disclosed(federation),
         limits=tuple(line for line in limits if not private or line not in _UNLESS_PRIVATE),
         experiment=experiment,
         software={
@@ -323,7 +323,7 @@ def _training(federation: Federation, tuned: Mapping[str, Any]) -> dict[str, Any
     return {name: value for name, value in facts.items() if value != {}}
 
 
-def _told(federation: Federation) -> tuple[str, ...]:
+def _disclosed(federation: Federation) -> tuple[str, ...]:
     if federation.learning == "horizontal":
         noisy = federation.training.private
         summed = _SUMMED if noisy is None else _SUMMED_WITH_NOISE
@@ -331,9 +331,9 @@ def _told(federation: Federation) -> tuple[str, ...]:
             summed = (*_SUMMED_WITH_NOISE[:-1], _METRICS_WITH_NOISE)
         return tuple(line.format(active=federation.label_holder) for line in summed)
     holders = ", ".join(federation.feature_holders)
-    lines: Sequence[str] = _TOLD
+    lines: Sequence[str] = _DISCLOSED
     if "routed" in federation.scoring.modes:
-        lines = (*_TOLD, *_ROUTED)
+        lines = (*_DISCLOSED, *_ROUTED)
     statements = tuple(
         line.format(label=federation.label_holder, holders=holders) for line in lines
     )

@@ -1,4 +1,4 @@
-"""Columns of a model and their raw ones; importance by SHAP over the held-out rows."""
+"""Columns of a model with their raw columns, and feature importance by SHAP values."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,35 +14,34 @@ from opboost_ops.config.training import Training
 from opboost_ops.domain import DomainMap
 from opboost_ops.learning.boosters.trainer import Frame, contributions, gains, model_of
 
-#: Most rows whose importance is computed.
-_ROWS = 10_000
+#: Most rows for which SHAP values are computed.
+_MAX_ROWS = 10_000
 
-#: Processor seconds that importance takes; where so few are too few for some hundred rows, at most
-#: these.
-_BUDGET, _MOST = 0.1, 3.0
+#: Processor seconds for SHAP values: the target, and the most if the target allows too few rows.
+_TARGET_SECONDS, _MAX_SECONDS = 0.1, 3.0
 
-#: What TreeSHAP takes of them for a row, a leaf and a level of its tree. How many rows there are
-#: follows from the model alone, never from a clock: a retry writes the same card.
-_SECONDS_A_STEP = 26e-9
-_ENOUGH_ROWS, _FEWEST_ROWS = 300, 32
+#: Seconds of TreeSHAP per row, leaf and level of a tree. The number of rows follows from the model
+#: and not from a clock, so that a retry writes the same card.
+_SECONDS_PER_STEP = 26e-9
+_SUFFICIENT_ROWS, _MIN_ROWS = 300, 32
 
 
 @dataclass(frozen=True)
 class RawColumn:
-    """One column of a model.
+    """A column of a model, and its derivation from a raw column.
 
     Attributes:
-        name: As the model names it.
-        party: Who holds the feature; `EVERYONE` in horizontal learning.
-        feature: What it is made from.
-        declared: The feature's declaration.
-        made: ``number``: the number, or of an ordinal feature the category's position; ``code``:
-            the category's place in ``categories``, missing where it is none of them; ``integer``:
-            of the domain, by ``mapping``; ``bit``: 1 where the category is the one in the place
-            ``bit``; ``missing``: 1 where the value is missing.
-        mapping: From numbers, or positions, to the domain.
+        name: Name in the model.
+        party: Holder of the feature; `EVERYONE` in horizontal learning.
+        feature: Name of the feature.
+        declared: Declaration of the feature.
+        made: ``number``: the number, or the position of an ordinal category; ``code``: the position
+            in ``categories``, missing for other categories; ``integer``: the domain value by
+            ``mapping``; ``bit``: 1 for the category at position ``bit``; ``missing``: 1 if the
+            value is missing.
+        mapping: Map from numbers, or positions, to the domain.
         bit: Position of a bit's category in the declaration.
-        categories: Those that the label holder's training rows have, in the order of their codes.
+        categories: Categories in the label holder's training rows, in the order of their codes.
     """
 
     name: str
@@ -56,16 +55,16 @@ class RawColumn:
 
     @property
     def source(self) -> str:
-        """The raw column: ``party.feature``, or in horizontal learning the feature."""
+        """Name of the raw column: ``party.feature``, or ``feature`` in horizontal learning."""
         return self.feature if self.party == EVERYONE else f"{self.party}.{self.feature}"
 
 
 def raw_columns(federation: Federation, facts: Mapping[str, Any]) -> list[RawColumn]:
-    """All columns of a version, in the model's order.
+    """Return all columns of a version, in the model's order.
 
     Args:
-        federation: As the version was trained.
-        facts: Its ``columns.json``.
+        federation: The federation of the training.
+        facts: Content of ``columns.json`` in the version.
     """
     shared = federation.learning == "horizontal"
     columns = _shared(federation) if shared else _of_parties(federation, facts["categories"])
@@ -93,11 +92,7 @@ def _of_parties(federation: Federation, categories: Mapping[str, list[str]]) -> 
 
 
 def released_columns(federation: Federation) -> Iterator[RawColumn]:
-    """The columns of feature holders that a model may know, in the order of the federation.
-
-    Args:
-        federation: As declared.
-    """
+    """Yield the columns that feature holders release, in the order of the federation file."""
     domain = federation.domain.to_domain()
     for party in federation.feature_holders:
         for column in columns_of(federation, party):
@@ -112,15 +107,15 @@ def released_columns(federation: Federation) -> Iterator[RawColumn]:
 
 
 class ImportanceLine(Record):
-    """How much the model goes by one feature.
+    """The importance of one feature.
 
     Attributes:
-        party: Who holds it.
-        feature: Its name on the card; the bits of a nominal feature are one, a missing bit is
-            one of its own.
-        value: Mean absolute SHAP contribution to the raw score, over rows and classes.
-        share: Of the sum over all features; 0 where no tree splits.
-        gain: Sum of the gains of its splits, in training.
+        party: Holder of the feature.
+        feature: Name on the card; all bits of a nominal feature count as one feature, and a missing
+            bit as a separate one.
+        value: Mean absolute SHAP value on the raw score, over rows and classes.
+        share: Share of the sum over all features; 0 if the model has no splits.
+        gain: Total gain of its splits in training.
     """
 
     party: str
@@ -132,11 +127,11 @@ class ImportanceLine(Record):
 
 @dataclass(frozen=True)
 class Importance:
-    """The features of a model, most important first.
+    """The importance of all features, in descending order.
 
     Attributes:
-        rows: How many held-out rows it stands on.
-        lines: A line for each feature.
+        rows: Number of held-out rows in the mean.
+        lines: One line per feature.
     """
 
     rows: int
@@ -144,14 +139,11 @@ class Importance:
 
 
 def columns_by_feature(federation: Federation) -> dict[tuple[str, str], tuple[str, ...]]:
-    """The model's columns by (party, feature), in declared order.
-
-    Args:
-        federation: As it was run.
+    """Return the model's columns by (party, feature), in declared order.
 
     Returns:
-        Full names ``<party>.<column>``, of horizontal learning the columns' own; several for a
-        feature holder's nominal feature. A missing bit is under its own name, as it is charged.
+        Names ``<party>.<column>``, or ``<column>`` in horizontal learning. A feature holder's
+        nominal feature has several. A missing bit has its own entry, as it is charged separately.
     """
     by_feature: dict[tuple[str, str], list[str]] = {}
     if federation.learning == "horizontal":
@@ -168,16 +160,16 @@ def columns_by_feature(federation: Federation) -> dict[tuple[str, str], tuple[st
 
 
 def importance_of(federation: Federation, text: str, held_out: Frame) -> Importance:
-    """Mean absolute SHAP contribution of each feature.
+    """Return the mean absolute SHAP value of each feature.
 
-    It is a function of the label holder's own rows and of randomised values that it holds
-    already, so computing it discloses nothing; publishing it would.
+    It depends on the label holder's rows and on randomised values that the label holder already
+    has, so the computation discloses nothing; publishing the result would.
 
     Args:
-        federation: As it was run.
+        federation: The federation of the training.
         text: The materialised model.
-        held_out: Held-out rows, others' features as (randomised) domain values; of all of them
-            those of `rows_for` are used.
+        held_out: All held-out rows, with domain values of other parties' features; only the rows of
+            `rows_for` are used.
     """
     rows = rows_for(federation, text, len(held_out.matrix))
     parts = contributions(text, held_out.matrix[rows])
@@ -187,9 +179,9 @@ def importance_of(federation: Federation, text: str, held_out: Frame) -> Importa
     gain: dict[tuple[str, str], float] = {}
     for feature, names in columns_by_feature(federation).items():
         columns = [at[name] for name in names if name in at]
-        # Bits of one feature are added before the absolute value: what they say, they say together.
-        together = np.abs(parts[:, :, columns].sum(axis=2))
-        values[feature] = float(together.mean()) if len(rows) else 0.0
+        # Add the contributions of a feature's bits before taking the absolute value.
+        combined = np.abs(parts[:, :, columns].sum(axis=2))
+        values[feature] = float(combined.mean()) if len(rows) else 0.0
         gain[feature] = float(gained[columns].sum())
     return Importance(len(rows), _lines(values, gain))
 
@@ -212,15 +204,15 @@ def _lines(
 
 
 def rows_for(federation: Federation, text: str, rows: int) -> np.ndarray:
-    """Which held-out rows a model's importance stands on; of these rows alone, all of them.
+    """Return the positions of the held-out rows from which a model's importance is computed.
 
     Args:
-        federation: As it was run.
+        federation: The federation of the training.
         text: The materialised model.
-        rows: How many there are.
+        rows: Number of held-out rows.
 
     Returns:
-        At most 10,000, evenly spaced, and fewer for a large model (see `row_cap`); integers.
+        At most 10,000 evenly spaced positions, and fewer for a large model (see `row_cap`).
     """
     splits = sum(model_of(text).split_counts().values())
     count = min(rows, row_cap(federation.training, splits))
@@ -228,14 +220,14 @@ def rows_for(federation: Federation, text: str, rows: int) -> np.ndarray:
 
 
 def row_cap(training: Training, splits: int) -> int:
-    """How many rows a model's importance may stand on.
+    """Return the greatest number of rows from which a model's importance is computed.
 
     Args:
-        training: As it was run.
-        splits: How many the model has.
+        training: The declared training.
+        splits: Number of splits of the model.
     """
-    # A tree of s splits has s + 1 leaves. Of several classes there are more trees than declared.
+    # A tree of s splits has s + 1 leaves. With several classes, there are more trees than declared.
     leaves = max(min(2 * splits, splits + training.trees), 1)
-    row = _SECONDS_A_STEP * leaves * training.depth
-    enough = min(_ENOUGH_ROWS, int(_MOST / row))
-    return min(_ROWS, max(_FEWEST_ROWS, enough, int(_BUDGET / row)))
+    row = _SECONDS_PER_STEP * leaves * training.depth
+    enough = min(_SUFFICIENT_ROWS, int(_MAX_SECONDS / row))
+    return min(_MAX_ROWS, max(_MIN_ROWS, enough, int(_TARGET_SECONDS / row)))

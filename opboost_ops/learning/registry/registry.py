@@ -1,4 +1,4 @@
-"""The label holder's models: immutable versions, which one is champion, and their scores."""
+"""The label holder's models: immutable versions, the champion, and files of scores."""
 
 import datetime
 import hashlib
@@ -19,15 +19,15 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ContractError
-from opboost_ops.learning.boosters.backend import Reader
-from opboost_ops.learning.boosters.trainer import READERS
+from opboost_ops.learning.boosters.backend import ModelFormat
+from opboost_ops.learning.boosters.trainer import MODEL_FORMATS
 from opboost_ops.tables.spill.files import private_folder, whole_file
 
-#: Folder of the federation's home where each run's distribution of scores stays, by version.
+#: Folder in the federation's home with the distribution of scores of each run, by version.
 DISTRIBUTIONS = "distributions"
 
-#: Rows of a row group.
-GROUP = 1 << 20
+#: Rows per row group.
+GROUP_ROWS = 1 << 20
 
 Event = Literal["promoted", "kept", "rolled back"]
 
@@ -35,13 +35,13 @@ _CHAMPION = "champion.json"
 _HISTORY = "history.jsonl"
 _DIGESTS = "sha256.json"
 
-#: The scores, a row group after the other, each in one piece, as often as it is called.
-Groups = Callable[[], Iterator[pa.Table]]
+#: Returns the scores as row groups, each in one piece; may be called several times.
+RowGroups = Callable[[], Iterator[pa.Table]]
 
-#: Rows that are read at a time of a file that is there.
+#: Rows of an existing file that are read at a time.
 _ROWS = 131_072
 
-#: Of hashes by which rows are told apart; nobody chooses them against us.
+#: Seeds of row hashes, which need not resist an adversary.
 _SEEDS = (0, 1)
 
 
@@ -49,10 +49,10 @@ class Decision(Record):
     """A decision about a version.
 
     Attributes:
-        at: When, UTC, to the second.
-        version: Which one.
-        event: Whether it became champion, was rejected, or became champion again.
-        why: In public words.
+        at: Time in UTC, to the second.
+        version: Name of the version.
+        event: ``promoted``, ``kept`` (rejected by the gate), or ``rolled back`` to.
+        why: The reason, which is public.
     """
 
     at: str
@@ -62,25 +62,25 @@ class Decision(Record):
 
 
 class Registry:
-    """The model versions of one federation, a folder each.
+    """The model versions of a federation, one folder per version.
 
     Args:
-        folder: The label holder's models folder.
-        federation: Whose models.
+        folder: The label holder's folder of models.
+        federation: Name of the federation.
     """
 
     def __init__(self, folder: Path, federation: str) -> None:
         self._folder = folder / federation
 
     def register(self, version: str, files: Mapping[str, bytes]) -> Path:
-        """Add a version, whole or not at all; the same version again must be the same bytes.
+        """Add a version atomically. Adding it again requires the same content.
 
         Args:
-            version: Its name: the run's id.
-            files: Its files.
+            version: Name of the version: the ID of the run.
+            files: Its files by name.
 
         Returns:
-            Its folder.
+            The folder of the version.
 
         Raises:
             ContractError: The version exists with other content.
@@ -104,12 +104,12 @@ class Registry:
         if stored != dict(files):
             raise ContractError(
                 f"Model version {version} exists already, with other content.",
-                "Versions are never changed: trigger a new run.",
+                "Versions are immutable: trigger a new run.",
             )
         return target
 
     def champion(self) -> str | None:
-        """The version in use, or None before the first.
+        """Return the version in use, or None before the first.
 
         Raises:
             ContractError: The champion file is damaged.
@@ -123,88 +123,88 @@ class Registry:
             version = None
         if not isinstance(version, str) or not self._has(version):
             raise ContractError(
-                "champion.json is damaged: it names no version.",
-                "`opboost models list` shows the versions, which are intact, and which one was "
-                "champion; put it back with `opboost models promote`.",
+                "champion.json is damaged: it does not name a version.",
+                "Find the former champion with `opboost models list`, and restore it with `opboost "
+                "models promote`. The versions are intact.",
             )
         return version
 
     def set_champion(self, version: str) -> None:
-        """Put a version into use; a crash leaves the previous one."""
+        """Put a version into use atomically."""
         if not self._has(version):
             raise ContractError(f"There is no model version {version}.")
         with whole_file(self._folder / _CHAMPION) as file:
             file.write(json.dumps({"version": version}).encode())
 
     def decide(self, version: str, promote: bool, why: str) -> None:
-        """Promote or reject a new version; what was decided once is not decided again.
+        """Promote or reject a new version; later decisions about the same version are ignored.
 
         Args:
             version: A registered version.
-            promote: Whether it becomes champion.
-            why: In public words.
+            promote: True if it becomes champion.
+            why: The reason, which is public.
         """
         if any(entry.version == version for entry in self.history()):
             return
         if promote:
             self.set_champion(version)
-        self._note(version, "promoted" if promote else "kept", why)
+        self._record(version, "promoted" if promote else "kept", why)
 
     def promote(self, version: str, why: str) -> None:
-        """Make a version champion by hand.
+        """Make a version champion manually.
 
         Raises:
             ContractError: There is no such version.
         """
         self.set_champion(version)
-        self._note(version, "promoted", why)
+        self._record(version, "promoted", why)
 
     def rollback(self, why: str, to: str | None = None) -> str:
-        """Make a former champion champion again, each time one step further back.
+        """Make a former champion the champion again; each call goes one step further back.
 
         Args:
-            why: Why; it is kept in the history.
-            to: Which one; the one that the present one took the place of when absent.
+            why: The reason, for the history.
+            to: A former champion; by default the predecessor of the current one.
 
         Returns:
-            Its version.
+            The new champion.
 
         Raises:
-            ContractError: There was none before, it is gone, or it never was champion.
+            ContractError: There is no predecessor, or ``to`` was never champion or is removed.
         """
-        present, versions = self.champion(), self.versions()
+        current, versions = self.champion(), self.versions()
         used = [e for e in self.history() if e.event != "kept" and e.version in versions]
-        line = _way_back(used)
-        while line and line[-1] != present:
-            line.pop()
-        before = [version for version in line if version != present]
+        path = _rollback_path(used)
+        while path and path[-1] != current:
+            path.pop()
+        former = [version for version in path if version != current]
         if to is not None:
             if to not in {entry.version for entry in used}:
                 raise ContractError(
-                    f"Version {to} was not champion before the present one.",
-                    "Name one of those, or promote it: `opboost models list` shows all decisions.",
+                    f"Version {to} was not champion before the current one.",
+                    "Name a former champion from `opboost models list`, or promote the version.",
                 )
-            before = [to]
-        if not before:
+            former = [to]
+        if not former:
             raise ContractError(
-                "There is no champion before the present one.", "Promote a version by its name."
+                "There is no champion before the current one.", "Promote a version by its name."
             )
-        self.set_champion(before[-1])
-        self._note(before[-1], "rolled back", why)
-        return before[-1]
+        self.set_champion(former[-1])
+        self._record(former[-1], "rolled back", why)
+        return former[-1]
 
     def history(self) -> list["Decision"]:
-        """All decisions about versions, oldest first."""
+        """Return all decisions about versions, oldest first."""
         path = self._folder / _HISTORY
         if not path.exists():
             return []
         return [Decision.model_validate_json(line) for line in path.read_text().splitlines()]
 
     def files(self, version: str) -> dict[str, bytes]:
-        """The files of a version.
+        """Return the files of a version by name.
 
         Raises:
-            ContractError: There is no such version, or it is damaged.
+            ContractError: The version does not exist or is damaged.
         """
         if not self._has(version):
             raise ContractError(f"There is no model version {version}.")
@@ -217,21 +217,21 @@ class Registry:
             recorded = None
         if digests != recorded:
             raise ContractError(
-                f"Model version {version} is damaged: its files are not as they were registered.",
+                f"Model version {version} is damaged: its files changed after registration.",
                 "Restore them from a backup, or promote another version with `opboost models "
                 "promote`.",
             )
         return files
 
     def file(self, version: str, name: str) -> bytes:
-        """One file of a version.
+        """Return a file of a version.
 
         Args:
-            version: The version.
-            name: The file's name, without any folder.
+            version: Name of the version.
+            name: Name of the file, without a folder.
 
         Raises:
-            ContractError: There is no such version, or it has no such file.
+            ContractError: The version or the file does not exist.
         """
         path = self._folder / version / name
         if not self._has(version) or name != path.name or not path.is_file():
@@ -239,11 +239,11 @@ class Registry:
         return path.read_bytes()
 
     def names(self, version: str) -> frozenset[str]:
-        """Names of a version's files, unread; none if there is no such version."""
+        """Return the names of a version's files; empty if the version does not exist."""
         folder = self._folder / version
         return frozenset(path.name for path in folder.iterdir()) if folder.is_dir() else frozenset()
 
-    def _note(self, version: str, event: Event, why: str) -> None:
+    def _record(self, version: str, event: Event, why: str) -> None:
         at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         entry = Decision(at=at, version=version, event=event, why=why)
         private_folder(self._folder)
@@ -252,12 +252,12 @@ class Registry:
             file.write(entry.model_dump_json() + "\n")
 
     def _has(self, version: str) -> bool:
-        # One look, where listing all versions is a look at each of thousands.
-        named = version == Path(version).name and version[:1] not in ("", ".")
-        return named and (self._folder / version).is_dir()
+        # A single check is faster than listing thousands of versions.
+        is_name = version == Path(version).name and version[:1] not in ("", ".")
+        return is_name and (self._folder / version).is_dir()
 
     def versions(self) -> list[str]:
-        """All versions, oldest first."""
+        """Return all versions, oldest first."""
         if not self._folder.is_dir():
             return []
         with os.scandir(self._folder) as entries:
@@ -269,80 +269,80 @@ def _digests(files: Mapping[str, bytes]) -> dict[str, str]:
     return {name: hashlib.sha256(raw).hexdigest() for name, raw in files.items()}
 
 
-def _way_back(used: Sequence[Decision]) -> list[str]:
-    """Champions that a walk back meets, the present one last; those rolled back from are not met.
+def _rollback_path(used: Sequence[Decision]) -> list[str]:
+    """Return the champions for rollbacks, the current one last.
 
-    Otherwise a second step back would lead to where the first one came from.
+    Champions that were rolled back are omitted; otherwise a second rollback would return to them.
     """
-    line: list[str] = []
+    path: list[str] = []
     for entry in used:
-        if entry.event == "rolled back" and entry.version in line:
-            while line[-1] != entry.version:
-                line.pop()
+        if entry.event == "rolled back" and entry.version in path:
+            while path[-1] != entry.version:
+                path.pop()
         else:
-            line.append(entry.version)
-    return line
+            path.append(entry.version)
+    return path
 
 
-def backend_in(files: Mapping[str, bytes]) -> Reader:
-    """The reader of a version, by the name of its model file.
+def backend_in(files: Mapping[str, bytes]) -> ModelFormat:
+    """Return the model format of a version, by the name of its model file.
 
     Args:
-        files: The version's files.
+        files: Files of the version by name.
 
     Raises:
-        ContractError: There is no model among them.
+        ContractError: No file is a model.
     """
-    for backend in READERS:
+    for backend in MODEL_FORMATS:
         if backend.file in files:
             return backend
-    raise ContractError("A model version holds no model file.", "Promote another version.")
+    raise ContractError("The model version has no model file.", "Promote another version.")
 
 
 def model_in(files: Mapping[str, bytes]) -> str:
-    """A version's model.
+    """Return the text of a version's model.
 
     Args:
-        files: The version's files.
+        files: Files of the version by name.
 
     Raises:
-        ContractError: There is no model among them.
+        ContractError: No file is a model.
     """
     return files[backend_in(files).file].decode()
 
 
 def has_model(names: Collection[str]) -> bool:
-    """True if this release reads the model of a version.
+    """True if a version has a model file that this software reads.
 
     Args:
-        names: Of the version's files.
+        names: Names of the version's files.
     """
-    return any(backend.file in names for backend in READERS)
+    return any(backend.file in names for backend in MODEL_FORMATS)
 
 
 def federation_in(files: Mapping[str, bytes]) -> Federation:
-    """The federation with which a version was trained.
+    """Return the federation with which a version was trained.
 
     Args:
-        files: The version's files.
+        files: Files of the version by name.
     """
     return parse_federation(json.loads(files["federation.json"]), "federation.json")
 
 
-def keep(folder: Path, version: str, name: str, groups: Groups) -> tuple[Path, bool]:
-    """Add a file of scores, whole or not at all.
+def store_scores(folder: Path, version: str, name: str, groups: RowGroups) -> tuple[Path, bool]:
+    """Add a file of scores atomically.
 
     Args:
-        folder: Of the federation's scores; made if it is absent.
-        version: Of the model.
-        name: Of what the scores follow from.
-        groups: The scores; at least one row group.
+        folder: Folder of the federation's scores, created if absent.
+        version: Version of the model.
+        name: Name of the file without suffix, determined by its inputs.
+        groups: The scores, at least one row group.
 
     Returns:
-        ``<folder>/<version>/<name>.parquet``, and whether it is new.
+        ``<folder>/<version>/<name>.parquet``, and True if it is new.
 
     Raises:
-        ContractError: It is there with other content, or damaged.
+        ContractError: The file exists with other content, or is damaged.
     """
     target = folder / version / f"{name}.parquet"
     if target.exists():
@@ -350,7 +350,7 @@ def keep(folder: Path, version: str, name: str, groups: Groups) -> tuple[Path, b
             raise ContractError(
                 f"{target.name} is damaged, or holds other scores of the same rows by the same "
                 "model.",
-                "Scores are never changed: move the file away, and run the task again.",
+                "Scores are immutable: move the file away, and clear the task to run it again.",
             )
         return target, False
     with whole_file(target) as file:
@@ -359,11 +359,11 @@ def keep(folder: Path, version: str, name: str, groups: Groups) -> tuple[Path, b
 
 
 def write_groups(file: IO[bytes], groups: Iterator[pa.Table]) -> None:
-    """Write a Parquet file, of which no more than a row group is in memory.
+    """Write a Parquet file with no more than a row group in memory.
 
     Args:
-        file: Where.
-        groups: At least one row group, in one piece each.
+        file: The file.
+        groups: At least one row group, each in one piece.
     """
     group = next(groups)
     with pq.ParquetWriter(file, group.schema, compression="zstd") as writer:
@@ -373,9 +373,9 @@ def write_groups(file: IO[bytes], groups: Iterator[pa.Table]) -> None:
             writer.write_table(each)
 
 
-def _holds_scores(path: Path, groups: Groups) -> bool:
+def _holds_scores(path: Path, groups: RowGroups) -> bool:
     try:
-        # By this thread alone, as everywhere: Arrow's own might outlive the interpreter.
+        # Read in this thread, as everywhere: Arrow's threads could outlive the interpreter.
         with pq.ParquetFile(path, pre_buffer=False) as file:
             blocks = file.iter_batches(_ROWS, use_threads=False)
             stored = _content_summary(
@@ -387,7 +387,7 @@ def _holds_scores(path: Path, groups: Groups) -> bool:
 
 
 def _content_summary(schema: pa.Schema, tables: Iterator[pa.Table]) -> tuple[object, ...]:
-    """A summary of scores by person, for any order, pieces and dictionaries of their tables."""
+    """Return a summary of scores that ignores the order of rows, their blocks and dictionaries."""
     rows, total, types = 0, np.zeros(len(_SEEDS), dtype=np.uint64), {}
     # A file without rows has no block at all.
     for table in filter(len, tables):
@@ -397,6 +397,6 @@ def _content_summary(schema: pa.Schema, tables: Iterator[pa.Table]) -> tuple[obj
         types = dict(frame.schema)
         rows += frame.height
         for i, seed in enumerate(_SEEDS):
-            # As arrays: a sum beyond 64 bits is meant, and of a single number it would be warned.
+            # Add arrays, because NumPy warns if a sum of single numbers wraps around, as intended.
             total[i : i + 1] += frame.hash_rows(seed=seed).to_numpy().sum(keepdims=True)
     return schema.metadata, types, rows, total.tolist()

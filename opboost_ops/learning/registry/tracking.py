@@ -1,4 +1,4 @@
-"""The champion in MLflow, where the label holder's people look: `models_to` in ``site.yaml``."""
+"""Upload of the champion to the label holder's MLflow: ``models_to`` in ``site.yaml``."""
 
 import logging
 import os
@@ -15,13 +15,13 @@ from opboost_ops.tables.spill.files import private_folder
 
 _LOG = logging.getLogger("opboost_ops")
 
-#: What the process that uploads prints last if the version was not there before.
+#: The last line that the uploading process prints if the version is new in MLflow.
 UPLOADED = "uploaded"
 
-#: Seconds that a promotion waits at most.
-_LONGEST = 120
+#: Seconds until an upload is aborted.
+_TIMEOUT = 120
 
-#: What MLflow would tell others by itself, and how long it tries a server.
+#: Environment variables for MLflow: no telemetry, and few retries.
 _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
@@ -31,13 +31,13 @@ _SETTINGS = {
 
 
 def record_champion(site: Site, federation: str) -> None:
-    """Record the champion in MLflow, if the site asks for it and it is not there yet.
+    """Record the champion in MLflow if ``site.yaml`` names a server that does not have it yet.
 
-    A failure changes nothing else: it is a warning, a file of errors and a note on the pages, and
-    the next training tries again. An upload has an entry in the audit log.
+    A failure only causes a warning, an error file and a note on the pages; the next training
+    retries. An upload is recorded in the audit log.
 
     Args:
-        site: The label holder's.
+        site: The label holder's site.
         federation: Name of the federation.
     """
     problem = details = ""
@@ -46,14 +46,14 @@ def record_champion(site: Site, federation: str) -> None:
         version = url and Registry(site.models, federation).champion()
         if not url or not version:
             return
-        uploaded, problem, details = _recorded(url, str(site.models), federation, version)
+        uploaded, problem, details = _upload(url, str(site.models), federation, version)
         if uploaded:
             with open_state(site) as state:
                 detail = f"version {version} uploaded"
                 state.audit.add("noted", f"{federation}/mlflow", site.party, detail=detail)
     except (OpBoostError, OSError) as error:
         problem = str(error) if isinstance(error, OpBoostError) else type(error).__name__
-    file = _errors(site, federation)
+    file = _error_file(site, federation)
     if not problem:
         file.unlink(missing_ok=True)
         return
@@ -61,30 +61,30 @@ def record_champion(site: Site, federation: str) -> None:
     file.write_text(f"{problem}\n{details}", encoding="utf-8")
     _LOG.warning(
         "The champion is not in MLflow: %s. %s in the home folder has details. The next "
-        "training, or clearing this task, tries again.",
+        "training retries; to retry now, clear this task.",
         problem.rstrip("."),
         file.relative_to(site.home),
     )
 
 
 def upload_problem(site: Site, federation: str) -> str:
-    """Why the last upload to MLflow failed; empty if it did not, or none is asked for."""
+    """Return why the last upload to MLflow failed; empty if it succeeded or none is configured."""
     tables = site.tables.get(federation)
     if tables is None or tables.models_to is None:
         return ""
-    file = _errors(site, federation)
+    file = _error_file(site, federation)
     return file.read_text(encoding="utf-8").partition("\n")[0] if file.exists() else ""
 
 
-def _errors(site: Site, federation: str) -> Path:
+def _error_file(site: Site, federation: str) -> Path:
     return site.home / "errors" / f"mlflow_{federation}.txt"
 
 
 def tracking_server(site: Site, federation: str) -> str:
-    """Address of the MLflow server that a site names; empty if it names none.
+    """Return the address of the site's MLflow server; empty if none is configured.
 
     Raises:
-        ConfigError: Its variable is not set, or the extra is not installed.
+        ConfigError: The variable for the address is not set, or the extra is not installed.
     """
     tables = site.tables.get(federation)
     if tables is None or tables.models_to is None:
@@ -94,11 +94,11 @@ def tracking_server(site: Site, federation: str) -> str:
     return url
 
 
-def _recorded(url: str, *of: str) -> tuple[bool, str, str]:
-    """Record a version in a process of its own.
+def _upload(url: str, *of: str) -> tuple[bool, str, str]:
+    """Record a version in a separate process.
 
     Returns:
-        Whether it was uploaded now, what failed, and MLflow's output.
+        True if it was uploaded now; the problem, if any; and MLflow's output.
     """
     environment = {**os.environ, **_SETTINGS, "MLFLOW_TRACKING_URI": url}
     command = [sys.executable, "-m", "opboost_ops.extras.export.mlflow_run", *of]
@@ -109,11 +109,11 @@ def _recorded(url: str, *of: str) -> tuple[bool, str, str]:
             capture_output=True,
             encoding="utf-8",
             errors="replace",
-            timeout=_LONGEST,
+            timeout=_TIMEOUT,
         )
     except subprocess.TimeoutExpired:
-        return False, f"it did not answer within {_LONGEST} seconds", ""
+        return False, f"it did not respond within {_TIMEOUT} seconds", ""
     last = done.stdout.strip().rpartition("\n")[2]
     if not done.returncode:
         return last == UPLOADED, "", ""
-    return False, last or "its process ended", done.stderr
+    return False, last or "the uploading process failed", done.stderr

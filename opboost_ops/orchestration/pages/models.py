@@ -13,7 +13,7 @@ from typing import Any
 from opboost_ops.config.loading import site_of
 from opboost_ops.config.policy import AdminAction
 from opboost_ops.errors import ContractError
-from opboost_ops.learning.distribution import LEAST, merged
+from opboost_ops.learning.distribution import MIN_PEOPLE, merge_bins
 from opboost_ops.learning.registry.registry import DISTRIBUTIONS, Registry
 from opboost_ops.learning.registry.tracking import upload_problem
 from opboost_ops.orchestration.pages.access import Query, guarded
@@ -315,8 +315,8 @@ class Scored:
         if "series" in content:
             return content
         counts = Counts.model_validate(content["live"])
-        series = [merged("scores", counts.scores, counts.edges)] if counts.edges else []
-        return {**content, "least": LEAST, "series": series}
+        series = [merge_bins("scores", counts.scores, counts.edges)] if counts.edges else []
+        return {**content, "least": MIN_PEOPLE, "series": series}
 
 
 def production(home: Path, version: Version, owner: str) -> list[Block]:

@@ -22,7 +22,7 @@ from opboost_ops.config.training import LightGBMTraining
 from opboost_ops.learning import metrics, tuning
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.backend import Frame, Parameters, Stop, folds
-from opboost_ops.learning.boosters.lightgbm_backend import SAMPLE
+from opboost_ops.learning.boosters.lightgbm_backend import SAMPLE_ROWS
 from opboost_ops.learning.metrics import trial_score
 from opboost_ops.pipeline.evaluation.tuning_search import search, with_trial
 from opboost_ops.pipeline.home import baseline_cache, fingerprint, software
@@ -83,7 +83,7 @@ def baseline(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> B
         _ROWS,
         _PARTS,
         _MOST_ROWS,
-        SAMPLE,
+        SAMPLE_ROWS,
         software(declared.trainer),
     )
     made_of = fingerprint(repr(how), own, label, held_out)
@@ -97,12 +97,12 @@ def baseline(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> B
         best, metric = with_trial(declared, result), result["metric"]
         tried, parts = result["trials"], result["folds"]
     else:
-        metric, parts = tuning.metric_of(declared), 1
+        metric, parts = tuning.trial_metric(declared), 1
         best, tried = _best(own, label, declared, metric)
     if best.trainer == "lightgbm":
         # The label holder's own columns are no ranks, so bins may come from a sample of rows.
-        best = replace(best, own={**best.own, "bin_construct_sample_cnt": SAMPLE})
-    model = trainer.train(own, label, best, tell=context.tell)
+        best = replace(best, own={**best.own, "bin_construct_sample_cnt": SAMPLE_ROWS})
+    model = trainer.train(own, label, best, progress=context.tell)
     trees = best.trees
     if best.stop is not None:
         trees = model.count("\nTree=") // (len(classes) if task == "multiclass" else 1)

@@ -12,12 +12,12 @@ from opboost_ops.config.training import Scoring, ScoringMode
 from opboost_ops.errors import ContractError
 from opboost_ops.learning import calibration, metrics
 from opboost_ops.learning.distribution import (
-    LEAST,
+    MIN_PEOPLE,
     base_rates,
+    bin_ends,
+    count_scores,
     curves,
-    grid,
     held_out_distribution,
-    on_grid,
 )
 from opboost_ops.learning.intervals import Comparison
 from opboost_ops.learning.metrics import Task, all_metrics
@@ -178,10 +178,10 @@ def _profiles(task: Task, by_mode: Predictions) -> dict[str, Any]:
     profiles: dict[str, Any] = {}
     for mode, scores in by_mode.items():
         flat = scores.max(axis=1) if scores.ndim == 2 else scores
-        if len(flat) < LEAST:
+        if len(flat) < MIN_PEOPLE:
             continue
-        ends = grid(task, flat)
-        profiles[mode] = {"edges": ends.tolist(), "counts": on_grid(flat, ends).tolist()}
+        ends = bin_ends(task, flat)
+        profiles[mode] = {"edges": ends.tolist(), "counts": count_scores(flat, ends).tolist()}
     return profiles
 
 
@@ -260,7 +260,7 @@ def noisy_metrics(
     memory = ResumeLog(context.home, "drawn_metrics.jsonl")
     if not memory.lines():
         sums = [loss_sum(task, truth, predictions[name], bounds) for name in sorted(predictions)]
-        drawn = noisy_sums(task, sums, sensitivity.exactly(epsilon))
+        drawn = noisy_sums(task, sums, sensitivity.exact_fraction(epsilon))
         memory.append(json.dumps({"of": digest.hexdigest(), "sums": drawn}).encode())
     line = json.loads(memory.lines()[0])
     if line["of"] != digest.hexdigest():

@@ -21,9 +21,9 @@ from opboost_ops.config.source import S3, Sink
 from opboost_ops.config.training import Scoring
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.learning import calibration, metrics
-from opboost_ops.learning.boosters.trainer import explained, model_of, predict
+from opboost_ops.learning.boosters.trainer import model_of, predict, shap_values
 from opboost_ops.learning.registry.importance import columns_by_feature
-from opboost_ops.learning.registry.registry import Groups, model_in, write_groups
+from opboost_ops.learning.registry.registry import RowGroups, model_in, write_groups
 from opboost_ops.reports.display.tables import plain_texts
 from opboost_ops.tables.database import engine_of
 from opboost_ops.tables.s3 import S3Bucket
@@ -218,7 +218,7 @@ def reason_columns(
 def _explained(
     text: str, matrix: np.ndarray, groups: list[list[int]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    contributions = explained(text, matrix)
+    contributions = shap_values(text, matrix)
     if contributions.shape[1] > 1:
         best = contributions.sum(axis=2).argmax(axis=1)
         of_class = contributions[np.arange(len(contributions)), best]
@@ -248,7 +248,7 @@ def _interval_columns(fitted: Mapping[str, Any], prediction: np.ndarray) -> dict
 
 
 def deliver(
-    sink: Sink, groups: Groups, column: str, version: str, name: str, scratch: Scratch
+    sink: Sink, groups: RowGroups, column: str, version: str, name: str, scratch: Scratch
 ) -> None:
     """Write scores to a sink.
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from opboost_ops.exchange.rounds.protocol import LOGGER
-from opboost_ops.learning.boosters.backend import Frame, Parameters, Tell, unheard
-from opboost_ops.learning.tuning import FOLDS, metric_of, tune
+from opboost_ops.learning.boosters.backend import Frame, Parameters, Progress, no_progress
+from opboost_ops.learning.tuning import FOLDS, trial_metric, tune
 from opboost_ops.pipeline.home import ResumeLog
 from opboost_ops.pipeline.stage import Home
 
@@ -27,7 +27,7 @@ def search(
     label: np.ndarray,
     parameters: Parameters,
     trials: int,
-    heard: Tell = unheard,
+    heard: Progress = no_progress,
     stage: str = "train",
 ) -> dict[str, Any]:
     """Search for parameters; a retry resumes after the last logged trial.
@@ -65,7 +65,7 @@ def search(
         "own": dict(best.own),
         "trials": len(result.scores),
         "folds": FOLDS,
-        "metric": metric_of(parameters),
+        "metric": trial_metric(parameters),
         "declared_won": result.winner == 0,
     }
 

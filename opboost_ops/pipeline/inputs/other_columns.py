@@ -135,7 +135,7 @@ def of_cells(
             cells_by_name[full] = np.where(there, float(column.domain.lower), np.nan)
             continue
         thresholds = np.asarray(thresholds_of[column.name], dtype=np.float64)
-        inside = splits.stand_ins(np.where(there, cells[column.name], 0), thresholds)
+        inside = splits.representatives(np.where(there, cells[column.name], 0), thresholds)
         cells_by_name[full] = np.where(there, inside, np.nan)
     return cells_by_name
 

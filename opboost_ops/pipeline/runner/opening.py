@@ -22,7 +22,7 @@ from opboost_ops.exchange.sealed import month_keys
 from opboost_ops.exchange.store.store import Store, open_store
 from opboost_ops.learning import tuning
 from opboost_ops.learning.boosters import dask_engine
-from opboost_ops.learning.boosters.trainer import READERS, format_of
+from opboost_ops.learning.boosters.trainer import MODEL_FORMATS, format_of
 from opboost_ops.learning.registry.registry import Registry, backend_in, federation_in
 from opboost_ops.pipeline.evaluation.reference import maps, reference_of
 from opboost_ops.pipeline.party import clock
@@ -288,7 +288,7 @@ def not_installed(
         files: File names of the versions that the run compares or scores with.
     """
     # DPBoost writes LightGBM's model format; reversed order prefers LightGBM as its reader.
-    readers = {backend.file: backend for backend in reversed(READERS)}
+    readers = {backend.file: backend for backend in reversed(MODEL_FORMATS)}
     needed: list[Callable[[], None]] = [r.require for file, r in readers.items() if file in files]
     if purpose == "train":
         needed.append(format_of(declared.training.trainer).require)

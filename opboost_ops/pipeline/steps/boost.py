@@ -14,7 +14,7 @@ from opboost_ops.learning.federboost import federboost
 from opboost_ops.learning.federboost.declared import private_of, settings_of
 from opboost_ops.learning.federboost.histogram_text import ColumnText, text_of
 from opboost_ops.learning.federboost.private_federboost import (
-    BATCH,
+    TREES_PER_ROUND,
     learn_private,
     noise_of,
 )
@@ -50,7 +50,9 @@ def boost(context: Context) -> Outcome:
             _LOG.info("%s: tree %d of %d", context.party, done, settings.trees)
         rounds = (Round("trees", done - 1, level) for level in range(settings.growth.depth))
         if private is not None:
-            rounds = (Round("trees", first) for first in [(done - 1) // BATCH * BATCH])
+            rounds = (
+                Round("trees", first) for first in [(done - 1) // TREES_PER_ROUND * TREES_PER_ROUND]
+            )
         mailbox.forget(each.name for each in rounds)
 
     if private is None:
@@ -65,7 +67,7 @@ def boost(context: Context) -> Outcome:
     guarantee: dict[str, dict[str, float]] = {}
     clipped: dict[str, dict[str, int]] = {}
     if private is not None:
-        clipped = {CLIPPED: {"rows": sensitivity.outside(label, settings.objective.bounds)}}
+        clipped = {CLIPPED: {"rows": sensitivity.count_outside(label, settings.objective.bounds)}}
         curve = noise_of(settings, private).curve
         guarantee = {"private": {"epsilon": curve.epsilon, "delta": curve.delta}}
     return Outcome(

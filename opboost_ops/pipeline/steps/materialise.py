@@ -40,7 +40,7 @@ def materialise(context: Context) -> Outcome:
             compared[f"{party}.{name}"] = (thresholds, _dict(_dict(answer).get("ranks")).get(name))
     highest = context.home.json("frame").get(HIGHEST, {})
     text = splits.materialise(partial_model(context), values, bounds, highest)
-    comparisons = splits.comparisons(text, bounds)
+    comparisons = splits.domain_thresholds(text, bounds)
     cells = {
         name: _cells(
             name, values.get(name, {}), comparisons.get(name, []), *compared.get(name, ([], []))
@@ -120,7 +120,7 @@ def _in_values(
                 # A value is at most a threshold if its rank is at most the threshold's rank.
                 mine = some.column(name).fill_null(0).to_numpy()
                 places = np.searchsorted(ranks, mine, side="left")
-                values = splits.stand_ins(places, thresholds)
+                values = splits.representatives(places, thresholds)
             columns[name] = pa.array(np.where(there, values, np.nan))
         yield pa.table(columns)
 

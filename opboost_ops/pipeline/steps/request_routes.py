@@ -2,7 +2,7 @@
 
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.learning.registry.registry import model_in
-from opboost_ops.learning.splits import comparisons
+from opboost_ops.learning.splits import domain_thresholds
 from opboost_ops.pipeline import redaction
 from opboost_ops.pipeline.evaluation.reference import same_columns
 from opboost_ops.pipeline.stage import Context, Outcome
@@ -32,7 +32,7 @@ def request_routes(context: Context) -> Outcome:
             texts.append(model_in(files))
     wanted: dict[str, set[float]] = {}
     for text in texts:
-        for name, thresholds in comparisons(text, bounds_of(context)).items():
+        for name, thresholds in domain_thresholds(text, bounds_of(context)).items():
             wanted.setdefault(name, set()).update(thresholds)
     drafts = []
     counts: dict[str, int] = {}

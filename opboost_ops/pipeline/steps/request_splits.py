@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from opboost_ops.exchange.artifact import Draft
-from opboost_ops.learning.splits import comparisons, used_splits
+from opboost_ops.learning.splits import domain_thresholds, used_splits
 from opboost_ops.pipeline import redaction
 from opboost_ops.pipeline.evaluation.reference import comparable_reference
 from opboost_ops.pipeline.stage import Context, Outcome
@@ -50,7 +50,7 @@ def reference_thresholds(context: Context) -> dict[str, dict[str, list[float]]]:
         context: The label holder's context.
     """
     text = comparable_reference(context, context.home.json("frame"), context.reference)
-    return by_holder(context, {} if text is None else comparisons(text, bounds_of(context)))
+    return by_holder(context, {} if text is None else domain_thresholds(text, bounds_of(context)))
 
 
 def splits_used(context: Context) -> dict[str, dict[str, list[int]]]:

@@ -68,7 +68,7 @@ def train(context: Context) -> Outcome:
 
 def _clipped(context: Context, bounds: tuple[float, float] | None) -> int:
     label = context.home.table("frame").column(LABEL).to_numpy()
-    return sensitivity.outside(np.asarray(label), bounds)
+    return sensitivity.count_outside(np.asarray(label), bounds)
 
 
 def _unless_unchanged(context: Context, parameters: Parameters) -> tuple[str, Mapping[str, Any]]:
@@ -102,7 +102,7 @@ def _here(
     table, facts = context.home.table("frame"), context.home.json("frame")
     cells = table.num_rows * len(facts["names"])
     # Too large to fit into memory as float64.
-    if cells > lightgbm_backend.LARGE and context.federation.trains_by_blocks:
+    if cells > lightgbm_backend.BLOCKWISE_CELLS and context.federation.trains_by_blocks:
         return lightgbm_backend.train(_blocks(context), parameters, context.tell), {}
     frame = frame_of(table, facts)
     # Copy, so that the table can be freed: training uses the most memory of all stages.

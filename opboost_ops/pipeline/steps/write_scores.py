@@ -13,7 +13,7 @@ import pyarrow as pa
 from opboost_ops.exchange.files import narrow_integers
 from opboost_ops.learning.distribution import new_distribution
 from opboost_ops.learning.metrics import Task
-from opboost_ops.learning.registry.registry import DISTRIBUTIONS, GROUP, keep
+from opboost_ops.learning.registry.registry import DISTRIBUTIONS, GROUP_ROWS, store_scores
 from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.evaluation.scores import CLASS, SCORE, deliver
 from opboost_ops.pipeline.inputs import raw_table
@@ -54,7 +54,7 @@ def write_scores(context: Context) -> Outcome:
     if positive is not None:
         facts["positive"] = str(positive)
     name = f"{mode}-{_inputs(context)}{_layout(context, scores)}"
-    path, new = keep(
+    path, new = store_scores(
         context.site.scores / context.federation.name,
         model,
         name,
@@ -82,7 +82,7 @@ def _groups(
     """Yield the scores with the model's version, one row group at a time."""
     names = pa.array([version], pa.string())
     # Without rows, yield one empty group for the columns.
-    for rows in list(slices(scores.num_rows, GROUP)) or [slice(0, 0)]:
+    for rows in list(slices(scores.num_rows, GROUP_ROWS)) or [slice(0, 0)]:
         part = scores.slice(rows.start, rows.stop - rows.start).combine_chunks()
         codes = pa.array(np.zeros(part.num_rows, dtype=np.int32))
         part = part.append_column(VERSION, pa.DictionaryArray.from_arrays(codes, names))

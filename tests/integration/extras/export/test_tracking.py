@@ -56,6 +56,6 @@ def test_what_mlflow_prints_stays_at_home(
 
     workspace.edit_yaml("credit/site.yaml", asks)
     assert api.models(workspace.file).promote(FIRST_RUN) == FIRST_RUN
-    assert "its process ended" in caplog.text and "hidden" not in caplog.text
+    assert "the uploading process failed" in caplog.text and "hidden" not in caplog.text
     errors = workspace.folder / "credit" / "home" / "errors"
     assert "hidden" in (errors / "mlflow_credit_scoring.txt").read_text()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from opboost_ops.config.training import LightGBMTraining
-from opboost_ops.learning.boosters.lightgbm_backend import booster_of
+from opboost_ops.learning.boosters.lightgbm_backend import load_booster
 from opboost_ops.learning.boosters.trainer import Frame, Parameters, contributions, train
 from opboost_ops.learning.registry import importance
 from opboost_ops.learning.registry.importance import columns_by_feature, importance_of, rows_for
@@ -38,7 +38,7 @@ def test_a_features_columns_are_added_before_the_absolute_value(trained_once: Wo
     assert first.value < 0.9 * np.abs(parts[:, bits]).sum(axis=1).mean()
     values = [line.value for line in found.lines]
     assert values == sorted(values, reverse=True)
-    gains = booster_of(text).feature_importance("gain")
+    gains = load_booster(text).feature_importance("gain")
     assert first.gain == pytest.approx(gains[bits].sum())
 
 
@@ -64,7 +64,7 @@ def test_many_rows_are_thinned_out_evenly(
     text = home.read("model.txt").decode()
     frame = frame_of(home.table("holdout_frame"), home.json("frame"))
     rows = len(frame.matrix)
-    monkeypatch.setattr(importance, "_ROWS", rows // 2)
+    monkeypatch.setattr(importance, "_MAX_ROWS", rows // 2)
     thin = importance_of(federation, text, frame)
     chosen = [i * rows // (rows // 2) for i in range(rows // 2)]
     half = Frame(frame.names, frame.matrix[chosen], frame.categorical, frame.ranked)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from opboost_ops import api
-from opboost_ops.learning.distribution import LEAST
+from opboost_ops.learning.distribution import MIN_PEOPLE
 from tests.federation import FIRST_RUN, SCORING_RUN, Workspace
 from tests.integration.orchestration.pages.conftest import Reader
 from tests.integration.orchestration.pages.production import in_production
@@ -34,7 +34,7 @@ def test_a_versions_held_out_scores_in_a_picture_and_as_a_table(
     found = [(r["whose"], float(r["from"]), float(r["below"]), int(r["rows"])) for r in listed]
     assert found == expected
     assert found
-    assert all(n == 0 or n >= LEAST for *_, n in found)
+    assert all(n == 0 or n >= MIN_PEOPLE for *_, n in found)
     text = reader.page(VERSION)
     assert series[0]["name"] == "class 0"
     assert f'aria-label="Distribution of scores. {series[0]["name"]}: ' in text

@@ -29,8 +29,8 @@ def test_a_frame_read_in_blocks_trains_the_same_model(
     written.until("train")
     other = written.copy(tmp_path / "other", written.run)
     monkeypatch.setattr(lightgbm_backend, "_BLOCK", 400)
-    for workspace, cells in ((written, lightgbm_backend.LARGE), (other, 0)):
-        monkeypatch.setattr(lightgbm_backend, "LARGE", cells)
+    for workspace, cells in ((written, lightgbm_backend.BLOCKWISE_CELLS), (other, 0)):
+        monkeypatch.setattr(lightgbm_backend, "BLOCKWISE_CELLS", cells)
         workspace.step("credit", "train")
     one, two = (each.home("credit") / "partial_model.txt" for each in (written, other))
     assert one.read_bytes() == two.read_bytes()

@@ -116,7 +116,7 @@ def test_a_federation_with_both_protections(federation: Workspace) -> None:
         for line in ResumeLog(home).lines()[1:]
         for event in json.loads(line)["spent"]
     ]
-    assert sensitivity.total(events) == 3
+    assert sensitivity.total_epsilon(events) == 3
 
     files = federation.files("credit", "models", "credit_scoring", federation.run)
     card = json.loads(files["card.json"])

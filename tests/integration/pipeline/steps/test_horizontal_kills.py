@@ -12,7 +12,7 @@ from opboost_ops.exchange.manifest import ROUND_KINDS
 from opboost_ops.exchange.rounds.protocol import Round
 from opboost_ops.exchange.store.store import LocalStore
 from opboost_ops.extras.datasets.generated import NAME
-from opboost_ops.learning.federboost.private_federboost import BATCH
+from opboost_ops.learning.federboost.private_federboost import TREES_PER_ROUND
 from opboost_ops.pipeline.party.inbox import Run
 from opboost_ops.pipeline.phases import ROUNDS
 from opboost_ops.pipeline.runner.runner import run_stage
@@ -23,7 +23,7 @@ PRIVATE = {"epsilon": 60.0, "delta": 1e-4}
 TRAINING = {"trees": 40, "depth": 2, "learning_rate": 0.2, "private": PRIVATE}
 
 FACTS, LOOKUP = "facts-00000-00", "lookup-00000-00"
-FIRST, SECOND, THIRD, LAST = (Round("trees", batch * BATCH).name for batch in range(4))
+FIRST, SECOND, THIRD, LAST = (Round("trees", batch * TREES_PER_ROUND).name for batch in range(4))
 
 #: By party its message, by kind and round, at which it is killed, and whether that
 #: is out by then; who starts again; how it ends.

@@ -106,7 +106,7 @@ def test_a_retry_goes_on_after_the_last_trial(
     workspace = made(tmp_path, "binary", tuning=TUNING)
     workspace.until("train")
     trained: list[int] = []
-    real = tuning.predicted
+    real = tuning.out_of_fold_predictions
 
     def counted(*given: Any) -> np.ndarray:
         trained.append(len(trained))
@@ -114,7 +114,7 @@ def test_a_retry_goes_on_after_the_last_trial(
             raise KeyboardInterrupt
         return real(*given)
 
-    monkeypatch.setattr(tuning, "predicted", counted)
+    monkeypatch.setattr(tuning, "out_of_fold_predictions", counted)
     with pytest.raises(KeyboardInterrupt):
         workspace.step("a", "train")
     workspace.step("a", "train")

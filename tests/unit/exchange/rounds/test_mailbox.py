@@ -118,7 +118,7 @@ def test_an_integer_takes_as_many_bytes_whatever_the_rows(tmp_path, rows):
     """They follow from what is declared: who reads the store learns of no rows from them."""
     banks = Banks(tmp_path, encrypted=False)
     columns, label, settings = some_rows(rows)
-    settings = replace(settings, growth=replace(settings.growth, least_node=2))
+    settings = replace(settings, growth=replace(settings.growth, min_node_rows=2))
     parts = np.array_split(np.arange(rows), 3)
     _, errors = banks.together(
         lambda box, i: learn([c[parts[i]] for c in columns], label[parts[i]], settings, box)

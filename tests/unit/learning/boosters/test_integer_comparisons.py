@@ -37,7 +37,7 @@ def test_they_decide_every_split_and_are_at_most_one_less_than_the_domain(
     assert ((asked - 0.5) % 1 == 0).all()
     assert (np.diff(asked) > 0).all()
     values = np.arange(LOWER, UPPER + 1)
-    answered = splits.stand_ins(splits.cells(values, asked), asked)
+    answered = splits.representatives(splits.cells(values, asked), asked)
     both = (v.astype(float).reshape(-1, 1) for v in (values, answered))
     clear, routed = (predict(made.text(), matrix) for matrix in both)
     assert np.array_equal(clear, routed)

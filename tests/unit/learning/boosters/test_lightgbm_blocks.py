@@ -55,7 +55,7 @@ def test_every_rank_has_a_bin_whatever_the_sample_has(monkeypatch: pytest.Monkey
         categorical=(),
     )
     parameters = Parameters("binary", 2, trees=30, learning_rate=0.1, depth=5, seed=0)
-    monkeypatch.setattr(lightgbm_backend, "SAMPLE", 30)
+    monkeypatch.setattr(lightgbm_backend, "SAMPLE_ROWS", 30)
     monkeypatch.setattr(lightgbm_backend, "_BLOCK", 2 * 1000)
     text, here = by_blocks(frame, label, parameters), trainer.train(frame, label, parameters)
     # Ranks alone: their bins do not hang on the sample.
@@ -78,6 +78,6 @@ def test_every_rank_has_a_bin_whatever_the_sample_has(monkeypatch: pytest.Monkey
 )
 def test_narrow_columns_have_the_same_numbers(column: list[float], kind: type) -> None:
     matrix = np.array([column]).T.astype(np.float64)
-    (narrow,) = lightgbm_backend.narrow(matrix)
+    (narrow,) = lightgbm_backend.narrow_columns(matrix)
     assert narrow.dtype == kind
     assert np.array_equal(narrow.astype(np.float64), matrix[:, 0], equal_nan=True)

@@ -219,7 +219,7 @@ def test_a_split_that_parts_missing_values_from_all_others(trainer: str, high: f
         assert all(1 <= rank < 8 for rank in asked)
         values = {"b.ranks": {rank: rank + 0.5 for rank in asked}}
         made = splits.materialise(text, values, {"b.ranks": (1, 8)}, highest)
-        inside = splits.comparisons(made, {"a.own": (1, 8), "b.ranks": (1, 8)})
+        inside = splits.domain_thresholds(made, {"a.own": (1, 8), "b.ranks": (1, 8)})
         assert all(1 <= t < 8 for found in inside.values() for t in found)
         assert len(inside.get("b.ranks", [])) == len(asked)
         assert predict(made, frame.matrix).tobytes() == predict(text, frame.matrix).tobytes()

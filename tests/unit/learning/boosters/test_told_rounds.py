@@ -33,7 +33,7 @@ def test_the_model_is_the_same_to_the_byte(name: str, stop: Stop | None) -> None
     frame, label = rows()
     parameters = replace(PLAIN, trainer=name, stop=stop, trees=60 if stop else 12)  # type: ignore[arg-type]
     heard = Heard()
-    text = trainer.train(frame, label, parameters, tell=heard)
+    text = trainer.train(frame, label, parameters, progress=heard)
     assert text == trainer.train(frame, label, parameters)
     if stop is None:
         assert heard.told == [("trees", tree, 12) for tree in range(1, 13)]

@@ -36,7 +36,7 @@ def test_routed_stand_ins_go_where_every_integer_goes() -> None:
     for asked in (comparisons, sorted({*comparisons, *thresholds})):
         limits = np.asarray(asked)
         routed = rows.copy()
-        routed[:, at] = splits.stand_ins(splits.cells(values, limits), limits)
+        routed[:, at] = splits.representatives(splits.cells(values, limits), limits)
         assert predict(model, routed).tobytes() == predict(model, rows).tobytes()
     sides = [predict(model, np.where(np.arange(len(names)) == at, value, on_values[:200]))
              for value in (1, 2, 3)]  # fmt: skip

@@ -8,8 +8,8 @@ import pytest
 
 from opboost_ops.learning.denoise.classes import Classes, Draws, LatentRows
 from opboost_ops.learning.denoise.joint import impute
-from opboost_ops.learning.denoise.rows import Rows, drawable, quantile_levels, rows_of
-from opboost_ops.learning.denoise.starts import Start, classes_of, smoothing_of
+from opboost_ops.learning.denoise.rows import Rows, encode_rows, quantile_levels, samplable_laws
+from opboost_ops.learning.denoise.starts import Start, initial_classes, smoothing_of
 from opboost_ops.mechanisms import Piecewise
 from tests.unit.learning.denoise.planted import CHANNEL, CHANNELS, DOMAIN, planted, released
 
@@ -100,10 +100,10 @@ def test_values_drawn_back_follow_the_law_of_the_clear_ones() -> None:
     """Within levels of the label, each column: much nearer than what was released."""
     clear, label = planted(20_000)
     frame = released(clear)
-    rows = rows_of(frame, drawable(frame, CHANNELS)).labelled(*quantile_levels(label, 6))
+    rows = encode_rows(frame, samplable_laws(frame, CHANNELS)).labelled(*quantile_levels(label, 6))
     start = Start("tied", 6, 2)
     smoothing = smoothing_of(rows, start)
-    classes = classes_of(rows, start, smoothing, DRAWS)
+    classes = initial_classes(rows, start, smoothing, DRAWS)
     seen = LatentRows(rows, classes)
     for _ in range(40):
         classes = seen.step(classes, smoothing)
@@ -126,16 +126,16 @@ def test_values_drawn_back_follow_the_law_of_the_clear_ones() -> None:
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     clear, label = planted(500)
     frame = released(clear)
-    rows = rows_of(frame, drawable(frame, CHANNELS)).labelled(*quantile_levels(label, 3))
+    rows = encode_rows(frame, samplable_laws(frame, CHANNELS)).labelled(*quantile_levels(label, 3))
     start = Start("random", 3, 5)
     smoothing = smoothing_of(rows, start)
-    classes = classes_of(rows, start, smoothing, DRAWS)
+    classes = initial_classes(rows, start, smoothing, DRAWS)
     whole, drawn = (
         LatentRows(rows, classes).step(classes, smoothing),
         impute(classes, rows, DRAWS, 0),
     )
     monkeypatch.setattr("opboost_ops.learning.denoise.classes.BLOCK", 100)
-    monkeypatch.setattr("opboost_ops.learning.denoise.classes._AT_ONCE", 30)
+    monkeypatch.setattr("opboost_ops.learning.denoise.classes._CACHED_CELLS", 30)
     monkeypatch.setattr("opboost_ops.learning.denoise.joint.BLOCK", 1_000)
     parts, same = (
         LatentRows(rows, classes).step(classes, smoothing),
@@ -150,10 +150,10 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_be_drawn_back_is_left_out() -> None:
     frame = released(planted(300)[0])
     frame.matrix[:, 0] = np.minimum(frame.matrix[:, 0], 9)
-    assert list(drawable(frame, CHANNELS)) == ["b.u", "b.v"]
+    assert list(samplable_laws(frame, CHANNELS)) == ["b.u", "b.v"]
     wide = Piecewise(epsilon=1.0).channel(DOMAIN)
-    assert np.allclose(drawable(frame, {"b.v": CHANNEL})["b.v"], CHANNEL.probabilities())
-    assert len(drawable(frame, {"b.u": wide})) == 1
+    assert np.allclose(samplable_laws(frame, {"b.v": CHANNEL})["b.v"], CHANNEL.probabilities())
+    assert len(samplable_laws(frame, {"b.u": wide})) == 1
 
 
 def test_a_column_that_is_nearly_always_one_value_starts_with_numbers() -> None:
@@ -162,5 +162,5 @@ def test_a_column_that_is_nearly_always_one_value_starts_with_numbers() -> None:
     start = Start("random", 0, 12)
     almost = np.array([1.0 - 1e-12, 1e-12])
     smoothing = replace(smoothing_of(rows, start), behind={"y": almost})
-    theta = classes_of(rows, start, smoothing, DRAWS).theta["y"]
+    theta = initial_classes(rows, start, smoothing, DRAWS).theta["y"]
     assert theta.sum(axis=0) == pytest.approx(np.ones(12))

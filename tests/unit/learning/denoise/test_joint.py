@@ -12,7 +12,7 @@ from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.backend import Frame
 from opboost_ops.learning.denoise import joint
 from opboost_ops.learning.denoise.joint import even_mixture
-from opboost_ops.learning.denoise.rows import drawable
+from opboost_ops.learning.denoise.rows import samplable_laws
 from tests.unit.learning.denoise.planted import CHANNELS, REGRESSION, planted, released
 
 SEED = bytes(32)
@@ -52,7 +52,7 @@ def test_with_own_columns_it_is_the_even_mixture(task: str) -> None:
         few = replace(few, classes=2)
     mixed = joint.train(frame, label, few, CHANNELS, SEED)
     plain = trainer.train(frame, label, few)
-    stack = joint.imputed(frame, label, few, drawable(frame, CHANNELS), SEED)
+    stack = joint.impute_frame(frame, label, few, samplable_laws(frame, CHANNELS), SEED)
     assert stack.times == joint.IMPUTATIONS
     assert np.array_equal(stack.frame.matrix[:500, 0], frame.matrix[:, 0], equal_nan=True)
     drawn = trainer.train(stack.frame, stack.label, replace(few, least_leaf=100))
@@ -96,7 +96,7 @@ def test_many_rows_are_drawn_fewer_times(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(joint, "STACKED_ROWS", 2_000)
     monkeypatch.setattr(joint, "FITTED_ROWS", 300)
     frame = released(clear)
-    stack = joint.imputed(frame, label, REGRESSION, drawable(frame, CHANNELS), SEED)
+    stack = joint.impute_frame(frame, label, REGRESSION, samplable_laws(frame, CHANNELS), SEED)
     assert stack.times == 2
     assert stack.frame.matrix.shape == (1_800, 3)
 

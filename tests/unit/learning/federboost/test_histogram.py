@@ -35,7 +35,7 @@ def table(rows=600, seed=3):
 
 
 def declared(objective, trees=4, penalty=1.0, depth=3):
-    growth = Growth(depth=depth, learning_rate=0.2, penalty=penalty, least_node=15)
+    growth = Growth(depth=depth, learning_rate=0.2, penalty=penalty, min_node_rows=15)
     return Settings(objective, (MAP.domain,) * 4, trees, 16, growth)
 
 
@@ -61,7 +61,7 @@ def plain_tree(bins, gradient, hessian, growth, depth):
     for feature in range(len(bins)):
         for at in range(bins[feature].max()):
             left = bins[feature] <= at
-            if min(left.sum(), (~left).sum()) < growth.least_node:
+            if min(left.sum(), (~left).sum()) < growth.min_node_rows:
                 continue
             gain = quality(left) + quality(~left) - quality(np.full(len(gradient), True))
             # So much greater that rounding does not decide between two of the same partition.
@@ -188,7 +188,7 @@ def test_histograms_of_parts_add_up_to_those_of_the_whole(seed, count, parts):
 
 def test_the_printed_gain_would_split_what_gains_nothing():
     # Errata: with the parent's term added, a split of like from like looks worth making.
-    growth = Growth(depth=1, learning_rate=1.0, penalty=0.0, least_node=1)
+    growth = Growth(depth=1, learning_rate=1.0, penalty=0.0, min_node_rows=1)
     sums = np.array([[[-8 * ONE, 8 * ONE, 8], [-8 * ONE, 8 * ONE, 8]]], dtype=np.int64)
     leaves, splits = histogram.decide(sums.ravel(), [2], [False], growth)
     assert splits == [None]
@@ -199,7 +199,7 @@ def test_the_printed_gain_would_split_what_gains_nothing():
 
 
 def test_equal_gains_go_to_the_first_feature_and_the_lowest_bin():
-    growth = Growth(depth=1, learning_rate=1.0, penalty=1.0, least_node=1)
+    growth = Growth(depth=1, learning_rate=1.0, penalty=1.0, min_node_rows=1)
     part = [[-4 * ONE, 4 * ONE, 4], [0, 0, 0], [4 * ONE, 4 * ONE, 4]]
     sums = np.array([[*part, *part]], dtype=np.int64)
     _, (split,) = histogram.decide(sums.ravel(), [3, 3], [False] * 2, growth)

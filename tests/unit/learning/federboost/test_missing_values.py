@@ -32,7 +32,7 @@ def table(rows=900, seed=5):
 
 
 def declared(trees=6, depth=3, penalty=0.0, buckets=16):
-    growth = Growth(depth=depth, learning_rate=0.2, penalty=penalty, least_node=15)
+    growth = Growth(depth=depth, learning_rate=0.2, penalty=penalty, min_node_rows=15)
     return Settings(SQUARE, (MAP.domain,) * 4, trees, buckets, growth, KEEPS)
 
 
@@ -112,7 +112,7 @@ def test_a_column_that_is_missing_everywhere_splits_nothing():
 
 
 def test_what_is_missing_can_be_split_from_all_that_is_there():
-    growth = Growth(depth=1, learning_rate=1.0, penalty=0.0, least_node=1)
+    growth = Growth(depth=1, learning_rate=1.0, penalty=0.0, min_node_rows=1)
     # Two bins of values that are alike, and a bin of missing ones.
     sums = np.array([[[-2 * ONE, 4 * ONE, 4], [-2 * ONE, 4 * ONE, 4], [4 * ONE, 4 * ONE, 4]]])
     _, (split,) = histogram.decide(sums.ravel(), [3], [True], growth)

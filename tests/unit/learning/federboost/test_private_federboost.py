@@ -16,14 +16,14 @@ from opboost_ops.learning.federboost.histogram import Growth
 from opboost_ops.learning.federboost.objectives import Objective
 from opboost_ops.learning.federboost.private_federboost import (
     Private,
-    drawn_splits,
+    draw_splits,
     learn_private,
     noise_of,
 )
 from opboost_ops.learning.private import leaf_sums, noise
 
 DOMAINS = (Domain(1, 256), Domain(1, 4), Domain(1, 4096))
-GROWTH = Growth(depth=2, learning_rate=0.3, penalty=1.0, least_node=5)
+GROWTH = Growth(depth=2, learning_rate=0.3, penalty=1.0, min_node_rows=5)
 
 
 #: Of each column, whether it may miss values; a domain of few values is among them.
@@ -162,16 +162,16 @@ def releases_in(vector, name, settings):
     if not name.startswith("trees"):
         return [vector]
     first = int(name.split("-")[1])
-    return np.split(vector, min(private_federboost.BATCH, settings.trees - first))
+    return np.split(vector, min(private_federboost.TREES_PER_ROUND, settings.trees - first))
 
 
 def releases(settings, private):
     """What the noise is calibrated for."""
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        real = leaf_sums.calibrated
+        real = leaf_sums.calibrate
         patch.setattr(
-            leaf_sums, "calibrated", lambda found, *more: seen.append(found) or real(found, *more)
+            leaf_sums, "calibrate", lambda found, *more: seen.append(found) or real(found, *more)
         )
         # What is kept of earlier calls is not counted.
         leaf_sums.sums_of.cache_clear()
@@ -220,11 +220,11 @@ def test_splits_follow_from_the_seed_alone_and_use_all_columns_alike():
     rows = settings.binned(x, recorder.decisions["lookup-00000-00"].edges)
     candidates = private_federboost.candidates_of(rows.widths, rows.keeps)
     seed = recorder.decisions["facts-00000-00"].seed
-    drawn = [drawn_splits(seed, number, 6, candidates) for number in range(100)]
-    assert drawn == [drawn_splits(seed, number, 6, candidates) for number in range(100)]
+    drawn = [draw_splits(seed, number, 6, candidates) for number in range(100)]
+    assert drawn == [draw_splits(seed, number, 6, candidates) for number in range(100)]
     used = np.bincount(candidates.feature[np.concatenate(drawn)]) / 6300
     assert (np.abs(used - 1 / 3) < 0.05).all()
-    assert drawn[0] != drawn_splits("00" * 32, 0, 6, candidates)
+    assert drawn[0] != draw_splits("00" * 32, 0, 6, candidates)
 
 
 @options(max_examples=50, deadline=None)

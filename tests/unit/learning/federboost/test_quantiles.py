@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from opboost_ops.domain import Domain
 from opboost_ops.learning.federboost import quantiles
-from opboost_ops.learning.federboost.quantiles import Ordered
+from opboost_ops.learning.federboost.quantiles import SortedColumns
 
 
 def searched(tables, domains, buckets):
     """Edges of all columns, and after how many rounds, for parties with one table each."""
     rows = sum(len(table[0]) for table in tables)
-    parties = [Ordered(table) for table in tables]
+    parties = [SortedColumns(table) for table in tables]
     state, rounds = quantiles.begin(domains, buckets), 0
-    while not all(search.over for search in state):
+    while not all(search.done for search in state):
         sums = np.sum([party.counts(state) for party in parties], axis=0)
         assert sums.shape == (quantiles.size_of(state),)
         state, rounds = quantiles.narrow(state, sums, [rows] * len(domains), buckets), rounds + 1

@@ -34,7 +34,7 @@ def test_no_bit_of_the_model_changes(task):
     }[task]
     label = label + (columns[2] > 128 if task != "binary" else 0)
     settings = replace(
-        settings, objective=objective, growth=replace(settings.growth, depth=4, least_node=2)
+        settings, objective=objective, growth=replace(settings.growth, depth=4, min_node_rows=2)
     )
     whole, half = Counted(False), Counted(True)
     models = [learn(columns, label, settings, rounds) for rounds in (whole, half)]

@@ -171,9 +171,9 @@ def test_the_papers_delta_g_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_sensitivity_without_the_filter_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Labels beyond their bounds, let through: with the filter these rows do nothing at all."""
-    monkeypatch.setattr(trainer.sensitivity, "scaled", lambda label, _: np.asarray(label))
+    monkeypatch.setattr(trainer.sensitivity, "scale_labels", lambda label, _: np.asarray(label))
     assert LARGE.bound() < LARGE.declared
     monkeypatch.setattr(
-        trainer.sensitivity, "taking_part", lambda found: np.ones(len(found), dtype=bool)
+        trainer.sensitivity, "take_part", lambda found: np.ones(len(found), dtype=bool)
     )
     assert LARGE.bound() > LARGE.declared

@@ -22,7 +22,7 @@ def test_the_log_of_a_run_adds_up_to_the_declared_epsilon(
     settings = parameters(epsilon, trees, trees_per_ensemble=size, depth=depth)
     events = trainer.fit(frame, label, settings).events
     assert len(events) == trees * (depth + 1)
-    assert sensitivity.total(events) == Fraction(str(epsilon))
+    assert sensitivity.total_epsilon(events) == Fraction(str(epsilon))
     # Leaves have half of every tree's budget, depths the other half in equal parts.
     for t in range(trees):
         mine = events[t * (depth + 1) : (t + 1) * (depth + 1)]
@@ -108,7 +108,7 @@ def test_a_retry_goes_on_from_committed_trees(monkeypatch: pytest.MonkeyPatch) -
     found = trainer.fit(frame, label, settings, again)
     assert len(drawn) == 4
     assert again.kept[:3] == memory.kept
-    assert sensitivity.total(found.events) == 2
+    assert sensitivity.total_epsilon(found.events) == 2
     # All is drawn: one more try draws nothing, and gives the very same trees.
     assert trainer.fit(frame, label, settings, again).trees == found.trees
     assert len(drawn) == 4

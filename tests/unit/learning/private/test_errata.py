@@ -29,12 +29,12 @@ def test_lemma_1_bounds_the_rise_alone() -> None:
 
 
 def test_leaves_on_the_budget_of_nodes_do_not_add_up() -> None:
-    leaves, node = sensitivity.parts(Fraction(1), 6)
+    leaves, node = sensitivity.split_budget(Fraction(1), 6)
     depths = [Spent(ensemble=0, tree=0, depth=d, epsilon=str(node)) for d in range(6)]
     wrong = [*depths, Spent(ensemble=0, tree=0, depth=None, epsilon=str(node))]
     right = [*depths, Spent(ensemble=0, tree=0, depth=None, epsilon=str(leaves))]
-    assert sensitivity.total(wrong) == Fraction(7, 12)
-    assert sensitivity.total(right) == 1
+    assert sensitivity.total_epsilon(wrong) == Fraction(7, 12)
+    assert sensitivity.total_epsilon(right) == 1
     assert leaves / node == 6
 
 

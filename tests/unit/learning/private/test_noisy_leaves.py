@@ -63,7 +63,7 @@ def test_leaves_are_those_that_rows_fall_into(seed: int, depth: int) -> None:
     frame, _ = mixed(50, seed)
     candidates = candidates_of(frame)
     codes = candidates.codes(frame.matrix)
-    splits = noisy_leaves.drawn(2**depth - 1, candidates)
+    splits = noisy_leaves.draw_splits(2**depth - 1, candidates)
     tree = Tree(tuple(splits), tuple(i * LEAF_UNITS for i in range(2**depth)))
     found = leaf_sums.leaf_of(splits, codes, candidates)
     assert found.tolist() == tree.values(codes, candidates).astype(int).tolist()

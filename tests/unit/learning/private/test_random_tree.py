@@ -48,7 +48,7 @@ def test_a_training_spends_its_epsilon_on_leaves_and_all_rows_are_in_every_tree(
     monkeypatch.setattr(noise, "laplace", laplace)
     settings = replace(random(0.7, 6), task="binary", classes=2, depth=3)
     found = trainer.fit(frame, label, settings)
-    assert sensitivity.total(found.events) == Fraction(7, 10)
+    assert sensitivity.total_epsilon(found.events) == Fraction(7, 10)
     assert [event.depth for event in found.events] == [None] * 6
     assert sum((epsilon for *_, epsilon in asked), Fraction(0)) == Fraction(7, 10)
     sums, counts = asked[::2], asked[1::2]
@@ -93,7 +93,7 @@ def test_the_model_learns_and_stock_lightgbm_reads_it() -> None:
 def test_features_are_drawn_alike_however_many_candidates_they_have() -> None:
     frame, _ = mixed(10, 5)
     candidates = trainer.Candidates.of(frame.names, frame.thresholds, frame.categories)
-    found = np.array(noisy_leaves.drawn(2_000, candidates))
+    found = np.array(noisy_leaves.draw_splits(2_000, candidates))
     counts = np.bincount(candidates.feature[found], minlength=4)
     assert np.abs(counts - 500).max() < 120
     assert len(np.unique(found)) == len(candidates.feature)
@@ -118,6 +118,6 @@ def test_sums_without_noise_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_gradients_are_clipped_and_no_row_sits_out(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[int]] = []
     monkeypatch.setattr(noise, "laplace", lambda values, *_: asked.append(values) or values)
-    monkeypatch.setattr(trainer.sensitivity, "scaled", lambda label, _: np.asarray(label))
+    monkeypatch.setattr(trainer.sensitivity, "scale_labels", lambda label, _: np.asarray(label))
     trainer.fit(bits([[0], [0], [1]]), np.array([5.0, 0.5, -5.0]), random(1.0))
     assert asked == [[-GRADIENT_UNITS * 3 // 2, GRADIENT_UNITS], [2, 1]]

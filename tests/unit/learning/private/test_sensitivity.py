@@ -98,9 +98,15 @@ def test_a_row_beyond_the_greatest_gradient_sits_out_and_is_not_clipped() -> Non
     score = np.array([0.0, 1.0, 1.5, -3.0, 0.4])
     target = np.array([1.0, 0.0, 0.0, 1.0, 0.4])
     found = sensitivity.gradients(score, target)
-    assert sensitivity.taking_part(found).tolist() == [True, True, False, False, True]
+    assert sensitivity.take_part(found).tolist() == [True, True, False, False, True]
     assert abs(found[2]) > GRADIENT_UNITS
 
 
 def test_labels_are_scaled_by_declared_bounds_alone() -> None:
-    assert sensitivity.scaled(np.array([0, 5, 10, 90.0, -1]), (0, 10)).tolist() == [-1, 0, 1, 1, -1]
+    assert sensitivity.scale_labels(np.array([0, 5, 10, 90.0, -1]), (0, 10)).tolist() == [
+        -1,
+        0,
+        1,
+        1,
+        -1,
+    ]

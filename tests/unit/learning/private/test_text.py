@@ -26,7 +26,7 @@ def test_stock_lightgbm_predicts_what_the_trees_say(task: str) -> None:
     settings = SETTINGS[task]
     truth = label if task == "binary" else 10 + 20 * label
     found = dp.fit(frame, truth, settings)
-    bounds = dp.bounds_of(settings)
+    bounds = dp.label_bounds(settings)
     text = model_text(found.trees, found.candidates, settings, bounds)
     codes = found.candidates.codes(frame.matrix)
     score = sum(0.1 * t.values(codes, found.candidates) for t in found.trees)

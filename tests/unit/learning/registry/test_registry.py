@@ -131,7 +131,7 @@ def test_each_step_back_leads_further_back(tmp_path: Path) -> None:
         registry.register(version, FILES)
         registry.decide(version, True, "better")
     assert [registry.rollback("drift") for _ in range(3)] == ["c", "b", "a"]
-    with pytest.raises(ContractError, match="no champion before the present one"):
+    with pytest.raises(ContractError, match="no champion before the current one"):
         registry.rollback("drift")
     # A name leads anywhere, and from there the way back goes on.
     assert registry.rollback("it was no drift", "d") == "d"
