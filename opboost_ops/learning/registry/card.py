@@ -1,4 +1,4 @@
-"""The model card: what was trained, by whom, on what, and what it disclosed, and to whom."""
+"""The model card: parties, training, metrics, privacy losses, disclosures and limits of a model."""
 
 from collections.abc import Mapping, Sequence
 from platform import python_version
@@ -30,39 +30,39 @@ _NOT_PRIVATE = "The model is not differentially private towards the label holder
 _LIMITS = (
     "The model was trained on randomised values of other parties' features: single predictions "
     "can be far off although the average is good.",
-    "Its metrics name their mode. Mode desensitised means that the held-out rows' protected "
-    "features were randomised too, as new rows will be.",
+    "Its metrics name their mode. In mode desensitised, protected features of the held-out rows "
+    "were randomised too, as those of new rows are.",
     _NOT_PRIVATE,
     "It expects protected features as integers of the declared domain, mapped as declared.",
 )
 
-#: What leaves in a run; {label} is the label holder, {holders} are the feature holders.
+#: Disclosures of a run; {label} is the label holder, {holders} are the feature holders.
 _DISCLOSED = (
-    "{label} received the randomised values of each protected feature of {holders} as ranks among "
-    "all rows of the table. This costs everybody in the table the loss curve beside the feature. "
-    "The ranks show which randomised values occur at {holders}.",
-    "{holders} learnt from {label} at which ranks of these features the trees split (exact, no "
+    "{label} received the randomised values of each protected feature of {holders}, as ranks among "
+    "all rows of the table. Each person in the table incurs the loss curve beside the feature. The "
+    "ranks show which randomised values occur at {holders}.",
+    "{holders} learned from {label} at which ranks of these features the trees split (exact, no "
     "epsilon).",
     "{label} received the randomised domain values at those ranks; they follow from values that "
     "were already randomised and charged.",
-    "Everyone who sees the run learnt whether there is a new champion, and that all checks passed "
+    "Everyone who sees the run learned whether there is a new champion, and that all checks passed "
     "(exact, no epsilon); the metrics above, row counts, intervals and curves stay with {label}.",
-    "The importance of features is on this card alone, which stays with {label}. It follows from "
+    "The importance of features is only on this card, which stays with {label}. It follows from "
     "the rows of {label} and from randomised values that it had already received.",
 )
 
-#: What the line on split requests says where the trees themselves are differentially private.
+#: Replaces "exact, no epsilon" for split requests of differentially private trees.
 _COVERED = "it follows from the model, whose epsilon is above"
 
-#: What the last two lines say where metrics have noise.
+#: Replaces the last two lines if metrics have noise.
 _NOISY = (
-    "Everyone who sees the run learnt row counts, and that all checks passed (exact, no epsilon); "
+    "Everyone who sees the run learned row counts, and that all checks passed (exact, no epsilon); "
     "the metrics above have noise."
 )
 
-#: What leaves besides where the model is evaluated in mode routed.
+#: Further disclosures if the model is evaluated in mode routed.
 _ROUTED = (
-    "{holders} learnt from {label} at which domain values of these features the trees split "
+    "{holders} learned from {label} at which domain values of these features the trees split "
     "(exact, no epsilon).",
     "{label} received, for every held-out row that it can open, on which side of each of those "
     "thresholds its value lies. No epsilon bounds this; each holder's ledger lists it as exact.",
@@ -71,45 +71,45 @@ _ROUTED = (
 
 _NOT_PRIVATE_SUMS = (
     "The model is not differentially private: it contains ends of buckets, which are values of "
-    "people, and rows and sums of its nodes."
+    "people, and row counts and sums of its nodes."
 )
 
-#: What a card says of a model without a guarantee alone.
+#: Limits that do not apply to a differentially private model.
 _UNLESS_PRIVATE = (_NOT_PRIVATE, _NOT_PRIVATE_SUMS)
 
 _HORIZONTAL_LIMITS = (
     _NOT_PRIVATE_SUMS,
-    "Its metrics are of this party's own held-out rows; another party's rows may be others.",
-    "It expects raw numbers; of a feature with categories, positions or bits as declared.",
+    "Its metrics are of this party's own held-out rows; another party's rows may differ.",
+    "It expects raw numbers; for categories, it expects positions or bits as declared.",
 )
 
-#: What leaves in a run of horizontal learning; {active} is the active party.
+#: Disclosures of a run of horizontal learning; {active} is the active party.
 _SUMMED = (
-    "{active} received sums over all parties, each party's part under masks that cancel: rows and "
-    "labels, points of each column's distribution function, and gradients, hessians and rows by "
-    "bucket and node (exact, no epsilon). Two runs that differ by one person tell this person's "
-    "label and the bucket of each of its values.",
-    "All parties learnt the ends of the buckets and this model (exact, no epsilon).",
-    "Up to all but two parties that pool what they know learn the sum over the others, not their "
-    "parts.",
-    "Everyone who sees the run learnt row counts, metrics on held-out rows, and that all checks "
+    "{active} received sums over all parties, with each party's contribution under masks that "
+    "cancel: rows and labels, points of each column's distribution function, and gradients, "
+    "hessians and rows by bucket and node (exact, no epsilon). Two runs that differ by one person "
+    "reveal that person's label and the bucket of each value.",
+    "All parties learned the ends of the buckets and this model (exact, no epsilon).",
+    "If parties collude, all but two of them at most, they learn the sum over the other parties, "
+    "but not the contribution of each.",
+    "Everyone who sees the run learned row counts, metrics on held-out rows, and that all checks "
     "passed (exact, no epsilon).",
 )
 
-#: The same where metrics have noise, too.
+#: Replaces the last line if metrics have noise, too.
 _METRICS_WITH_NOISE = (
-    "Everyone who sees the run learnt how many rows are held out, that all checks passed (exact, "
+    "Everyone who sees the run learned how many rows are held out, that all checks passed (exact, "
     "no epsilon), and the metrics above, which have noise."
 )
 
-#: The same where sums have noise.
+#: Disclosures if sums have noise.
 _SUMMED_WITH_NOISE = (
-    "{active} received sums over all parties with every party's noise, each party's part under "
-    "masks that cancel: rows of each class or labels, rows by cell of each column, and gradients "
-    "and hessians by bucket and node. What they cost is said above.",
+    "{active} received sums over all parties with every party's noise and with each party's "
+    "contribution under masks that cancel: rows of each class or labels, rows by cell of each "
+    "column, and gradients and hessians by bucket and node. Their privacy loss is stated above.",
     _SUMMED[2],
-    "Everyone who sees the run learnt metrics on held-out rows, and that all checks passed (exact, "
-    "no epsilon).",
+    "Everyone who sees the run learned metrics on held-out rows, and that all checks passed "
+    "(exact, no epsilon).",
 )
 
 
@@ -117,10 +117,10 @@ class PartyLine(Record):
     """One party on the card.
 
     Attributes:
-        name: Its name.
-        role: What it does.
-        features: How many it holds.
-        splits: How many splits of all trees are on them.
+        name: Name of the party.
+        role: ``label_holder``, ``feature_holder`` or another declared role.
+        features: Number of its features.
+        splits: Number of splits on its features, over all trees.
     """
 
     name: str
@@ -130,11 +130,11 @@ class PartyLine(Record):
 
 
 class CoverageLine(Record):
-    """Held-out rows of people whom all, some or none of the feature holders have.
+    """Held-out rows of people that all, some or none of the feature holders have.
 
     Attributes:
-        rows: How many.
-        metrics: As `Card.metrics`, of these rows; empty where all have one label.
+        rows: Number of rows.
+        metrics: Metrics of these rows, as in `Card.metrics`; empty if all have the same label.
     """
 
     rows: int
@@ -142,7 +142,7 @@ class CoverageLine(Record):
 
 
 class FeatureLine(Record):
-    """One feature on the card; ``domain`` is its own, None where it has the federation's."""
+    """One feature on the card; ``domain`` is None if it is the federation's."""
 
     party: str
     name: str
@@ -157,31 +157,30 @@ class Card(Record):
     """A model's card.
 
     Attributes:
-        federation: Its name.
-        run: The run that made it; also the version.
-        task: What it predicts.
+        federation: Name of the federation.
+        run: ID of the run, which is also the version.
+        task: The task of the label.
         label: The label column.
-        classes: Its classes in order; of two, the second is the positive one.
+        classes: Classes of the label in order; of two, the second is positive.
         domain: Bounds L and R of features without a domain of their own.
         training: Booster and parameters.
-        training_words: What these do not say by themselves.
-        training_rows: How many rows it was trained on.
-        metrics: By name of what was trained and in which mode it was evaluated.
-        coverage: With ``overlap: left``, the same apart for ``complete``, ``partial`` and ``own``
-            rows.
-        private: What a differentially private model promises, and what it does not; empty for all
-            others.
-        modes: Those names in words, and what each mode tells to whom.
-        centralised: Why there is no figure for training on joined rows, and what measures it.
-        held_out_rows: How many rows the metrics stand on.
-        parties: Who took part, in which role, with how many features.
-        features: All features with protection, loss and use.
-        importance: How much the model goes by each feature, most important first.
-        importance_rows: How many held-out rows that stands on.
-        disclosed: What was disclosed, and to whom.
-        limits: What the model is not good for.
-        experiment: Made with predictable noise or edges of a private table: without any guarantee.
-        software: What made it, by name: versions.
+        training_words: Explanations of the training.
+        training_rows: Number of training rows.
+        metrics: Metrics by trained model and scoring mode.
+        coverage: With ``overlap: left``, metrics of ``complete``, ``partial`` and ``own`` rows.
+        private: Guarantees of a differentially private model and their limits; empty for others.
+        modes: Descriptions of the keys of ``metrics``, with the disclosures of each mode.
+        centralised: Why there are no metrics of a model on joined rows.
+        held_out_rows: Number of held-out rows in the metrics.
+        parties: Parties with their roles and numbers of features.
+        features: All features with mechanism, loss curve and number of splits.
+        importance: Importance of the features, in descending order.
+        importance_rows: Number of held-out rows in the importance.
+        disclosed: Disclosures of the run.
+        limits: Limits of the model.
+        experiment: True if noise was predictable or edges came from a private table, so that there
+            is no guarantee.
+        software: Versions of libraries by name.
     """
 
     version: int = 1
@@ -210,12 +209,12 @@ class Card(Record):
     software: Mapping[str, str]
 
     def json_bytes(self) -> bytes:
-        """The card for programs."""
+        """Return the card as JSON."""
         return self.model_dump_json(indent=1).encode()
 
 
 def _own_domain(federation: Federation, feature: Feature | None) -> tuple[int, int] | None:
-    """The domain of a feature, where it is not the federation's."""
+    """Return the domain of a feature; None if it is the federation's."""
     if feature is None or feature.type == "nominal":
         return None
     declared = federation.domain.to_domain()
@@ -237,20 +236,20 @@ def make_card(
     classes: Sequence[str | int] = (),
     promise: Promise | None = None,
 ) -> Card:
-    """Put a card together.
+    """Return a model's card.
 
     Args:
-        federation: As it was run.
-        run: Its id.
-        evaluation: ``rows`` and ``metrics`` of the held-out rows, and how ``alone`` was trained.
-        training_rows: How many rows the model was trained on.
-        losses: Loss curve by full feature name, as published with the releases.
-        splits: How many splits of all trees are on it, by full feature name.
-        experiment: Whether noise was predictable.
-        importance: Of the features; None leaves it off the card.
-        tuned: What tuning has found.
-        classes: Of the label, in order.
-        promise: Of a private model, in figures.
+        federation: The federation of the training.
+        run: ID of the run.
+        evaluation: ``rows`` and ``metrics`` of the held-out rows, and the training of ``alone``.
+        training_rows: Number of training rows.
+        losses: Loss curves by full feature name, as published with the releases.
+        splits: Number of splits over all trees, by full column name.
+        experiment: There is no guarantee, for example because noise was predictable.
+        importance: Importance of the features; None omits it.
+        tuned: Result of the parameter search.
+        classes: Classes of the label, in order.
+        promise: Facts on a private model.
     """
     label = federation.parties[federation.label_holder].label
     assert label is not None
@@ -343,7 +342,7 @@ def _disclosed(federation: Federation) -> tuple[str, ...]:
     private = federation.training.private
     if private is None:
         return statements
-    # Where trees split is all that such a line tells.
+    # Split points of private trees are covered by the model's epsilon.
     statements = tuple(
         line.replace("exact, no epsilon", _COVERED) if "the trees split" in line else line
         for line in statements

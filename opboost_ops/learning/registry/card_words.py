@@ -1,4 +1,4 @@
-"""Words of a model's card: its evaluations, training, alignment and privacy."""
+"""Texts of a model's card on its evaluations, training, alignment and privacy."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
 from opboost_ops.config.training import SumPrivacy
 
-#: By name of a row of metrics: its title, and what leaves. {label} and {holders} are the parties.
+#: Title and disclosures of each row of metrics; {label} and {holders} are the parties.
 _WORDS = {
     "label_holder_alone": (
         "the columns of {label} alone",
@@ -21,9 +21,9 @@ _WORDS = {
     ),
     "federated_routed": (
         "everyone's columns, mode routed",
-        "{label} learns, for every new row and feature of {holders}, on which side of every "
-        "threshold of the model the value lies: the domain value up to the thresholds, exactly. "
-        "No epsilon bounds this; each holder's ledger lists it as exact.",
+        "{label} learns, for every new row and feature of {holders}, exactly between which "
+        "thresholds of the model the value lies. No epsilon bounds this; each holder's ledger "
+        "lists it as exact.",
     ),
     "federated_local": (
         "everyone's columns, mode local",
@@ -31,7 +31,7 @@ _WORDS = {
     ),
 }
 
-#: The same in horizontal learning.
+#: Titles and disclosures in horizontal learning.
 _HORIZONTAL_WORDS = {
     "label_holder_alone": ("this party's rows alone", "Nothing leaves."),
     "federated_local": (
@@ -46,21 +46,21 @@ CENTRALISED = (
     "them after the run."
 )
 
-#: The same in horizontal learning.
+#: The corresponding text in horizontal learning.
 POOLED = (
     "This card has no metrics of a model on everyone's joined rows, because no party has them. "
-    "With the same bins that model is equal to this one, to the bit."
+    "With the same bins, that model would be equal to this one, to the bit."
 )
 
 
 class ModeLine(Record):
-    """One row of metrics in words.
+    """The description of one row of metrics.
 
     Attributes:
         name: Its key in the card's metrics.
-        title: What was trained on, in which mode it was evaluated.
-        discloses: What leaves to whom when new rows are scored in this mode; empty when not known.
-        scoring: Whether the federation scores in this mode.
+        title: Columns of the model and mode of the evaluation.
+        discloses: Disclosures when new rows are scored in this mode; empty if unknown.
+        scoring: True if the federation scores in this mode.
     """
 
     name: str
@@ -70,10 +70,10 @@ class ModeLine(Record):
 
 
 def modes_of(federation: Federation, names: Iterable[str]) -> tuple[ModeLine, ...]:
-    """Rows of metrics in words; a mode that was not evaluated has none.
+    """Describe the rows of metrics.
 
     Args:
-        federation: As it was run.
+        federation: The federation of the training.
         names: Keys of the metrics.
     """
     parties = {
@@ -97,7 +97,7 @@ def modes_of(federation: Federation, names: Iterable[str]) -> tuple[ModeLine, ..
 
 _MEANS = {
     "l1": "Its predictions are medians, not means.",
-    "quantile": "Its predictions are quantiles, not means: as many labels lie below as declared.",
+    "quantile": "Its predictions are the declared quantiles, not means.",
     "poisson": "Its predictions are expected counts: the exponential of the raw score.",
     "tweedie": "Its predictions are expected amounts: the exponential of the raw score.",
 }
@@ -106,12 +106,12 @@ _MEANS = {
 def training_words(
     federation: Federation, tuned: Mapping[str, Any], alone: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Facts that the line of parameters omits.
+    """Yield explanations of the training that the parameters do not show.
 
     Args:
-        federation: As it was run.
-        tuned: What tuning found; empty where nothing was looked for.
-        alone: How the label holder's columns alone were trained; empty where they were not.
+        federation: The federation of the training.
+        tuned: Result of the parameter search; empty if there was none.
+        alone: Training on the label holder's columns alone; empty if there was none.
     """
     training = federation.training
     if training.objective in _MEANS:
@@ -120,18 +120,18 @@ def training_words(
     keeps = federation.keeps_all or any(feature.missing == "keep" for feature in own)
     if keeps and training.trainer == "lightgbm":
         yield (
-            "If no training row lacked a value, a split sends a missing value where most training "
-            "rows went."
+            "At a split without missing values in training, missing values follow most training "
+            "rows."
         )
     if (column := training.weight_column) is not None:
         yield f"Training rows were weighted by the column {column}; metrics weight all rows alike."
     if (rounds := training.early_stopping) is not None:
         yield (
-            f"Boosting ended after {rounds} rounds without a gain on 10% of the "
-            "training rows, which were left out of training, or after the declared number of trees."
+            f"Boosting stopped after {rounds} rounds without a gain on 10% of the training rows, "
+            "which were excluded from training, or after the declared number of trees."
         )
     if tuned:
-        won = "the declared ones were the best" if tuned["declared_won"] else "these won"
+        won = "the declared ones were best" if tuned["declared_won"] else "these were best"
         yield (
             f"Parameters were searched in {tuned['trials']} trials, by {tuned['metric']} in "
             f"{tuned['folds']} folds of the training rows: {won}. Trials use released values and "
@@ -139,41 +139,42 @@ def training_words(
         )
         if federation.scoring.mode != "desensitised":
             yield (
-                f"That is a proxy: trials were judged on released values, and new rows are scored "
-                f"in mode {federation.scoring.mode}, on clear ones."
+                f"This is a proxy: trials were compared on released values, whereas new rows are "
+                f"scored in mode {federation.scoring.mode}, on exact values."
             )
     if alone:
         several = f"in {alone['folds']} folds of the training rows"
-        judged = several if alone["folds"] > 1 else "on training rows that they had not seen"
+        validated = several if alone["folds"] > 1 else "on training rows held out for validation"
         stopped = ", stopped early" if alone["stopped"] else ""
         yield (
-            f"The columns of {federation.label_holder} alone have their own parameters, the best "
-            f"of {alone['trials']}, by {alone['metric']} {judged}: {alone['trees']} trees, "
-            f"depth {alone['depth']}, learning rate {alone['learning_rate']:.3g}{stopped}."
+            f"The model on the columns of {federation.label_holder} alone has its own parameters, "
+            f"the best of {alone['trials']}, by {alone['metric']} {validated}: {alone['trees']} "
+            f"trees, depth {alone['depth']}, learning rate "
+            f"{alone['learning_rate']:.3g}{stopped}."
         )
 
 
 _SEALED = (
-    "{holders} published a sealed row for each person in the table. {label} learnt the row count "
+    "{holders} published a sealed row for each person in the table. {label} learned the row count "
     "of {holders}, and opened the rows of its own people that are in the table of {all}; it can do "
-    "so in every run of the month. {holders} learnt how many new people {label} queried, but not "
+    "so in every run of the month. {holders} learned how many new people {label} queried, but not "
     "which people are common, or how many. No other party can test an ID (exact, no epsilon)."
 )
 
 _LEFT = (
     "{holders} published a sealed row for each person in the table. {label} opened the rows of its "
-    "own people, and learnt which of them are in the table of {holders}, and the row count; it can "
-    "do so in every run of the month. Values of people who are not there are missing. {holders} "
-    "learnt how many new people {label} queried, but not who they are (exact, no epsilon)."
+    "own people, and learned which of them are in the table of {holders}, and the row count; it "
+    "can do so in every run of the month. Values of other people are missing. {holders} learned "
+    "how many new people {label} queried, but not who they are (exact, no epsilon)."
 )
 
 
 def alignment_words(federation: Federation, holders: str | None = None) -> str:
-    """Who learnt what when the common people were found, in a vertical run.
+    """Describe the disclosures of the alignment in a vertical run.
 
     Args:
-        federation: As it was run.
-        holders: What the feature holders are called; by their names when absent.
+        federation: The federation of the run.
+        holders: A term for the feature holders; by default their names.
     """
     names = holders or ", ".join(federation.feature_holders)
     single = len(federation.feature_holders) == 1
@@ -187,12 +188,12 @@ def alignment_words(federation: Federation, holders: str | None = None) -> str:
 
 @dataclass(frozen=True)
 class Promise:
-    """Facts about a model that only the party that registers it knows.
+    """Facts on a private model that the federation file does not determine.
 
     Attributes:
-        replaced: Epsilon of a row that is replaced, at the declared delta.
-        left: How many more such models the party's budget allows, in words; empty without one.
-        sums: The guarantee of sums over all parties, in words; empty for other trainers.
+        replaced: Epsilon for a row that is replaced, at the declared delta.
+        left: Text on how many more such models the party's budget allows; empty without a budget.
+        sums: Text on the guarantee of sums over all parties; empty for other trainers.
     """
 
     replaced: float
@@ -202,16 +203,17 @@ class Promise:
 
 _LINES = (
     "The trees are epsilon-differentially private for one row of {label}'s table, by {way}: "
-    "epsilon is {epsilon:g} if the row is added or removed, and {twice:g} if it is replaced, which "
-    "is what applies where row counts are public, as they are here.",
-    "So the model may be shared: nothing else in its file depends on the rows. Counts, weights "
-    "and gains are declared, ranges of features are those of the federation file.",
-    "It is epsilon of this model alone. Models trained on the same rows add up, also those that "
-    "never became champion; {label}'s ledger has the sum (`opboost ledger show`), and {budget}.",
+    "epsilon is {epsilon:g} if the row is added or removed, and {twice:g} if it is replaced. The "
+    "second number applies here, because row counts are public.",
+    "The model may be shared: nothing else in its file depends on the rows. Counts, weights and "
+    "gains are constants, and ranges of features are those of the federation file.",
+    "This is the epsilon of one model. The losses of all models trained on the same rows add up, "
+    "including models that never became champion; {label}'s ledger has the sum (`opboost ledger "
+    "show`), and {budget}.",
     "{metrics}",
-    "Together with the features' protection: towards {label} a value of {holders} has the loss of "
-    "its own curve below. Anyone who is given the model alone learns of a person no more than "
-    "{twice:g} in all, and of that value no more than the lesser of {twice:g} and its curve.",
+    "With the protection of features: towards {label}, a value of {holders} has the loss of its "
+    "own curve below. Towards anyone who has only the model, the loss of a person is at most "
+    "{twice:g}, and the loss of such a value is at most the lesser of {twice:g} and its curve.",
 )
 
 _EXACT = (
@@ -221,29 +223,30 @@ _EXACT = (
 )
 
 _NOISY = (
-    "Metrics on held-out rows have noise, and by them it was decided whether the model became "
-    "champion: epsilon {spent:g}, {twice_spent:g} for a row replaced. A row is either trained on "
-    "or held out. The importance of features would be exact and is left out; so this card may go "
-    "with the model. Not covered: row counts; which IDs all parties have; pass or fail of checks."
+    "Metrics on held-out rows have noise, and they decided whether the model became champion: "
+    "epsilon {spent:g}, {twice_spent:g} for a row replaced. A row is used either for training or "
+    "for metrics. The importance of features would be exact and is omitted, so this card may be "
+    "shared with the model. Not covered: row counts; which IDs all parties have; pass or fail of "
+    "checks."
 )
 
 _NOISY_LEAVES = (
     "The model is (epsilon {epsilon:g}, delta {delta:g})-differentially private for each row of "
-    "{label}'s table, towards anyone who has its file and whatever else they know: epsilon is "
+    "{label}'s table, towards anyone who has its file, whatever else they know: epsilon is "
     "{epsilon:g} if one row is added or removed and {replaced:.3g} at the same delta if it is "
-    "replaced; exact row counts and the declared bounds and categories are outside; {budget}.",
-    "So the model may be shared: splits are drawn without reading any row, and leaves and "
-    "the initial score follow from sums with noise. Counts, weights and gains are declared.",
+    "replaced. Exact row counts and the declared bounds and categories are not covered; {budget}.",
+    "The model may be shared: splits are drawn without reading any row, and leaves and the initial "
+    "score follow from noisy sums. Counts, weights and gains are constants.",
     "{metrics}",
 )
 
 _SUMMED = (
-    "The model is differentially private for each row of any party's table, towards anybody with "
-    "its file, the decisions or the store, {label} among them: {sums}. The declared bounds and "
-    "categories are outside; {budget}.",
+    "The model is differentially private for each row of any party's table, towards anyone with "
+    "its file, the decisions or the store, including {label}: {sums}. The declared bounds and "
+    "categories are not covered; {budget}.",
     "A person with rows at several parties is charged at each. An interrupted training is "
     "charged, too.",
-    "Everything in the model follows from sums with noise and from declarations.",
+    "Everything in the model follows from noisy sums and from declarations.",
     "{metrics}",
 )
 
@@ -254,20 +257,20 @@ _SUMMED_EXACT = (
 )
 
 _SUMMED_NOISY = (
-    "Metrics on a party's held-out rows have noise, and by them it was decided whether the model "
-    "became its champion: epsilon {spent:g}, {twice_spent:g} for a row replaced. A row is either "
-    "trained on or held out. The importance of features would be exact and is left out. Not "
+    "Metrics on a party's held-out rows have noise, and they decided whether the model became its "
+    "champion: epsilon {spent:g}, {twice_spent:g} for a row replaced. A row is used either for "
+    "training or for metrics. The importance of features would be exact and is omitted. Not "
     "covered: how many rows are held out; and pass or fail of checks."
 )
 
 
 def private_words(federation: Federation, promise: Promise | None = None) -> tuple[str, ...]:
-    """Lines for the card; none for a booster without differential privacy.
+    """Describe the guarantee of a private model; empty for trainers without differential privacy.
 
     Args:
-        federation: As it was run.
-        promise: Of a private model; without it, a replaced row costs twice the epsilon at a
-            greater delta, and nothing is said of budgets.
+        federation: The federation of the training.
+        promise: Facts on the model. Without them, epsilon for a replaced row is twice the epsilon,
+            at a greater delta, and there is no text on budgets.
     """
     private, label = federation.training.private, federation.label_holder
     if private is None:

@@ -96,7 +96,7 @@ def test_a_bad_choice_for_the_common_model_makes_the_baseline_no_worse(tmp_path:
     evaluation = workspace.home_json("a", "evaluation")
     assert evaluation["metrics"]["label_holder_alone"]["r2"] > of_same
     assert evaluation["alone"]["trees"] < 300
-    assert "their own parameters" in " ".join(card(workspace)["training_words"])
+    assert "its own parameters" in " ".join(card(workspace)["training_words"])
 
 
 @pytest.mark.slow
