@@ -203,7 +203,8 @@ def _vertical(federation: Federation) -> list[str]:
     domain = federation.domain
     released = (
         "feature holders randomise them locally and publish each person's row sealed; the label "
-        "holder opens the rows of the people that it queries and that all parties have."
+        "holder opens the rows of the people that it queries and that "
+        f"{'the party has' if federation.keeps_all else 'all parties have'}."
     )
     summary = (
         f"**{federation.name}** trains a gradient-boosted tree model on columns of "
