@@ -78,6 +78,10 @@ class SetupError(ContractError):
     """The parties' keys, versions or clocks do not match; independent of any row of a table."""
 
 
+class RowsError(ContractError):
+    """A table cannot be used; the message has figures of its rows, for the party's own staff."""
+
+
 class ClosedSessionError(ContractError):
     """A horizontal training session was closed for all parties without producing a model."""
 

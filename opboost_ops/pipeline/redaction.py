@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from opboost_ops.errors import ContractError, OpBoostError, SetupError, is_disk_full
+from opboost_ops.errors import ContractError, OpBoostError, RowsError, SetupError, is_disk_full
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.pipeline.protocol import STEPS
 from opboost_ops.pipeline.stage import SKIP, Context, Home
@@ -123,8 +123,8 @@ def redact_failure(context: Context, stage: str, error: Exception) -> Exception:
     """Replace a failure that depends on private rows by a fixed message; store its reason at home.
 
     Until it opens rows, the label holder's failures concern its own table alone, and it reports
-    them; so do parties of horizontal learning. Failures of files, keys, clocks, stores, policies,
-    budgets and other parties' artifacts are public.
+    them, without figures of its rows; so do parties of horizontal learning. Failures of files,
+    keys, clocks, stores, policies, budgets and other parties' artifacts are public.
 
     Args:
         context: The stage's context.
@@ -134,8 +134,8 @@ def redact_failure(context: Context, stage: str, error: Exception) -> Exception:
     Returns:
         The same error if it is public; otherwise one whose message is the same for every reason.
     """
-    holder = context.party in context.federation.feature_holders
-    if _is_public(error) or not (holder or follows_opening(context, stage)):
+    hidden = isinstance(error, RowsError) or context.party in context.federation.feature_holders
+    if _is_public(error) or not (hidden or follows_opening(context, stage)):
         return error
     text = str(error) if isinstance(error, OpBoostError) else traceback.format_exc()
     _keep_reason(context.home, f"{stage}: {text}\n{_charged(context)}")

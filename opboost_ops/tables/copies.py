@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from opboost_ops.config.source import Source
-from opboost_ops.errors import ContractError, OpBoostError
+from opboost_ops.errors import ContractError, OpBoostError, RowsError
 from opboost_ops.mechanisms.cmac import keys_of_texts
 from opboost_ops.tables.columns import TEXTS, Expected, column_form, holds_numbers, match_names
 from opboost_ops.tables.database import database_parts
@@ -125,7 +125,7 @@ def _copy(
         """Raise if the disk has too little space for a number of bytes and their processing."""
         free = shutil.disk_usage(target.parent).free
         if needed * factor > free:
-            raise ContractError(
+            raise RowsError(
                 f"Copying the table of {party} needs about {needed * factor / 1e6:,.0f} MB in its "
                 f"home folder, and {free / 1e6:,.0f} MB are free.",
                 "Free space, set keep_runs_days, or move home in site.yaml to a larger disk.",

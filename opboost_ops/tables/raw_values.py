@@ -7,7 +7,7 @@ import polars as pl
 
 from opboost_ops.config.feature import Feature, canonical
 from opboost_ops.config.federation import Label
-from opboost_ops.errors import ContractError
+from opboost_ops.errors import ContractError, RowsError
 from opboost_ops.tables.columns import TEXTS, holds_categories
 from opboost_ops.tables.dialect import moments, zoned
 
@@ -117,12 +117,12 @@ def require_plausible(values: pl.Series, label: Label) -> None:
         label: Its declaration.
 
     Raises:
-        ContractError: The label looks like a number, or like free text.
+        RowsError: The label looks like a number, or like free text.
     """
     if not has_undeclared_classes(label):
         return
     if why := class_count_problem(values.drop_nulls()):
-        raise ContractError(
+        raise RowsError(
             f"The label {label.column} {why}: too many to learn.",
             "Declare label.task: regression for a number, and store it as one; or group the "
             "classes, or declare all of them in label.classes.",

@@ -75,6 +75,29 @@ def test_a_feature_holders_table_has_one_message_whatever_is_wrong_in_it(
     assert not any(word in message for word in ("v ", "colour", "zq7", "check_", "missing"))
 
 
+@pytest.mark.parametrize("task", ["regression", "multiclass"])
+def test_no_count_of_the_label_holders_rows_leaves(tmp_path: Path, task: str) -> None:
+    def huge(table: pl.DataFrame, rows: int) -> pl.Expr:
+        return pl.when(pl.int_range(table.height) < rows).then(1e200).otherwise(pl.col("y"))
+
+    def names(table: pl.DataFrame, rows: int) -> pl.Expr:
+        return pl.format("t{}", pl.int_range(table.height) % (100 + rows))
+
+    spoiled = huge if task == "regression" else names
+    written = Workspace.write(tmp_path / "w", dataset(task))
+    label = {} if task == "regression" else {"label": {"classes": None}}
+    written.declare("federation.yaml", parties={LABEL: label})
+    messages = set()
+    for rows in (1, 3):
+        workspace = written.copy(tmp_path / str(rows), FIRST_RUN)
+        workspace.edit_table(LABEL, lambda t, r=rows: t.with_columns(spoiled(t, r).alias("y")))
+        party, stage, error = public_failure(workspace)
+        assert (party, stage) == (LABEL, "check_table")
+        messages.add(str(error))
+        assert (workspace.home(LABEL) / REASON).read_text().startswith("check_table: The label y ")
+    assert len(messages) == 1
+
+
 @pytest.mark.slow
 def test_the_label_holders_common_rows_have_one_message_whatever_is_wrong_with_them(
     written: Workspace, tmp_path: Path

@@ -9,7 +9,7 @@ import polars as pl
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.training import Training
-from opboost_ops.errors import ContractError
+from opboost_ops.errors import ContractError, RowsError
 from opboost_ops.exchange.sealed.ids import IdEncoder, hash_each
 from opboost_ops.pipeline.inputs.raw_blocks import blocks, unchanged_blocks
 from opboost_ops.pipeline.stage import Context
@@ -152,12 +152,12 @@ def require_moderate(labels: np.ndarray, name: str) -> None:
         name: The label's column.
 
     Raises:
-        ContractError: A number is infinite or too large.
+        RowsError: A number is infinite or too large.
     """
     with np.errstate(invalid="ignore"):
         excess = int((np.abs(labels) > _LARGEST).sum())
     if excess:
-        raise ContractError(
+        raise RowsError(
             f"The label {name} has {excess:,} numbers beyond {_LARGEST:g} in size.",
             "Correct the table: such a number may stand for an unknown value. Leave its row out.",
         )
