@@ -153,7 +153,10 @@ def test_a_champion_in_mlflow_scores_raw_rows_without_opboost(
     expected = model.predict_proba(frame)[:, 1]
     assert max(abs(expected - found["score"])) < 1e-12
     assert found["class"] == model.predict(frame).tolist()
-    assert refusals == ["bank.income must hold numbers.", "credit.employment must hold texts."]
+    assert refusals == [
+        "bank.income must contain numbers.",
+        "credit.employment must contain strings.",
+    ]
     metrics, params, tags = json.loads(told)
     evaluated = json.loads(api.models(workspace.file).files(FIRST_RUN)["evaluation.json"])
     auc = evaluated["metrics"]["federated_desensitised"]["auc"]

@@ -17,7 +17,7 @@ from opboost_ops.extras.setup import bounds as bounds_table
 from opboost_ops.extras.setup.federation_file import (
     EdgesWritten,
     Federated,
-    take_in,
+    fill_in_bounds,
     write_private_edges,
 )
 from opboost_ops.extras.setup.federation_file import federate as join_offers
@@ -247,7 +247,7 @@ def bounds(site: str | Path) -> bounds_table.FilledIn:
     Raises:
         ConfigError: Lists all faults of the table; nothing was written.
     """
-    return take_in(Path(site))
+    return fill_in_bounds(Path(site))
 
 
 def private_edges(

@@ -105,7 +105,7 @@ def leakage_command(
         print(json.dumps(attacked.document()))
     else:
         _show_attacks(attacked)
-    name, worst = attacked.found.worst
+    name, worst = attacked.attacks.worst
     if gate is not None and worst.gain > gate:
         raise ContractError(
             f"The attack {worst.name} on {name} gains {worst.gain:.3f}, above the gate of {gate}.",
@@ -117,7 +117,7 @@ def _show_attacks(attacked: "Attacked") -> None:
     from opboost_ops.cli.output import print_line, print_table
     from opboost_ops.privacy.consent.exposure import share_words
 
-    result = attacked.found
+    result = attacked.attacks
     heads = ("column", "attack", "success", "95 % interval", "without release", "verdict")
     rows = (
         (name, attack.name, f"{attack.success:.3f}", f"{attack.low:.3f} to {attack.high:.3f}",

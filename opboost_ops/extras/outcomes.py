@@ -1,7 +1,7 @@
-"""Labels that became known after scoring, joined at home to the files of scores by ID.
+"""Comparison of scores with labels that became known later, joined by ID in the party's home.
 
-A report has counts, means, metrics and groups of at least ten people; the file is not kept. The
-endpoint keeps no scores, so people whom it alone has scored count as not scored.
+A report has counts, means, metrics and groups of at least ten people; the labels are not stored.
+The endpoint stores no scores, so people scored only by the endpoint count as not scored.
 """
 
 import json
@@ -33,21 +33,21 @@ from opboost_ops.tables.columns import match_names
 from opboost_ops.tables.id_recipe import person_ids
 from opboost_ops.tables.parquet import scan
 
-#: Most groups of rows, each of at least `LEAST`.
+#: Maximum number of groups, each of at least `MIN_PEOPLE` rows.
 _GROUPS = 10
 
-#: Standard deviations on both sides of a 95 % interval.
+#: Half width of a 95 % interval in standard deviations.
 _Z = 1.959964
 
 _ID, _LABEL = "id", "label"
 
 
 def id_columns(federation: Federation, policy: Policy) -> str:
-    """Raw names of the columns that IDs are made of, with commas between them.
+    """Return the raw names of the columns that IDs are made of, separated by commas.
 
     Args:
-        federation: As the version was trained.
-        policy: The label holder's.
+        federation: The federation with which the version was trained.
+        policy: The label holder's policy.
     """
     identity = federation.id
     return ",".join(policy.raw_column(name, identity.column) for name in identity.parts)
@@ -56,26 +56,25 @@ def id_columns(federation: Federation, policy: Policy) -> str:
 def report(
     site: Site, policy: Policy, federation: str, version: str, table: pl.DataFrame
 ) -> Outcomes:
-    """Compare a version's scores with known outcomes, and keep the report at home.
+    """Compare a version's scores with known outcomes, and store the report in the home.
 
-    It takes the place of the version's last one.
+    The report replaces the version's previous one.
 
     Args:
-        site: The label holder's.
-        policy: The label holder's.
+        site: The label holder's site.
+        policy: The label holder's policy.
         federation: Name of the federation.
         version: The version.
-        table: All outcomes that are known: IDs and the label by their raw names, one row per
-            person.
+        table: All known outcomes: IDs and the label by their raw names, one row per person.
 
     Raises:
-        ContractError: The table is not of that form, or the version has scored too few of them.
+        ContractError: The table has another form, or the version has scored too few of its people.
     """
     files = Registry(site.models, federation).files(version)
     trained, facts = federation_in(files), json.loads(files["columns.json"])
     folder = site.scores / federation / version
     modes = {path.name.partition("-")[0] for path in folder.glob("*.parquet")}
-    # The mode may have been changed since training: only in this one are there intervals beside.
+    # The mode may have changed since training; only this one has intervals to compare with.
     judged = json.loads(files["evaluation.json"])["mode"]
     mode = min(modes, key=lambda of: (of != judged, of), default=judged)
     label = trained.label
@@ -89,10 +88,10 @@ def report(
     scored = people.join(_scores([*paths], trained.id.column, people, version, mode), on=_ID)
     if scored.height < MIN_PEOPLE:
         raise ContractError(
-            f"Version {version} has scored {scored.height} of the {people.height} people whose "
-            f"outcome is known; a report needs {MIN_PEOPLE}.",
-            "Wait for more outcomes, or name the version that scored them: --version. The endpoint "
-            "keeps no scores: score these people by `opboost score`, too.",
+            f"Version {version} has scored {scored.height} of the {people.height} people with a "
+            f"known outcome; a report needs {MIN_PEOPLE}.",
+            "Wait for more outcomes, or name the version that scored them with --version. The "
+            "endpoint stores no scores: also score these people with `opboost score`.",
         )
     truth, task = scored.get_column(_LABEL).to_numpy(), facts["task"]
     prediction = scored.get_column(SCORE).to_numpy()
@@ -141,14 +140,14 @@ def _figures(
 def _people(
     table: pl.DataFrame, federation: Federation, label: Label, policy: Policy
 ) -> tuple[pl.Series, pl.Series]:
-    """IDs, one row per person, and labels, null where an outcome is not known."""
+    """Return IDs, one row per person, and labels, null for unknown outcomes."""
     identity = federation.id
     raw = {n: policy.raw_column(n, identity.column) for n in (*identity.parts, label.column)}
     there = match_names(raw, table.columns)
     if absent := [raw[name] for name in raw if name not in there]:
         raise ContractError(
-            f"The table of outcomes lacks {', '.join(absent)}.",
-            "It has the ID and the label, named as in the training table.",
+            f"The table of outcomes has no column {', '.join(absent)}.",
+            "It needs the ID and the label, named as in the training table.",
         )
     if not table.height:
         raise ContractError("The table of outcomes has no rows.", "Nothing was changed.")
@@ -172,7 +171,7 @@ def _people(
 
 
 def _encoded(values: pl.Series, label: Label, classes: list[str | int]) -> np.ndarray:
-    """Known labels as the version has learnt them."""
+    """Encode known labels as in the version's training."""
     if not classes and (numbers := values.cast(pl.Float64, strict=False)).null_count() == 0:
         require_moderate(numbers.to_numpy(), label.column)
     with suppress(ContractError, pl.exceptions.PolarsError):
@@ -184,18 +183,18 @@ def _encoded(values: pl.Series, label: Label, classes: list[str | int]) -> np.nd
     expected = f"one of {', '.join(map(str, classes))}" if classes else "a number"
     raise ContractError(
         f"The label {label.column} of the table of outcomes is not {expected} everywhere.",
-        "Correct it; an empty cell stands for an outcome that is not known yet.",
+        "Correct it; leave cells of unknown outcomes empty.",
     )
 
 
 def _scores(
     paths: list[Path], identity: str, people: pl.DataFrame, version: str, mode: str
 ) -> pl.DataFrame:
-    """The first score of each of some people: a later one may depend on their outcome."""
+    """Return each person's first score, because later scores may depend on the outcome."""
     if not paths:
         raise ContractError(
             f"Version {version} has no scores in mode {mode}.",
-            "Name another one by --version, or score new rows: `opboost score`.",
+            "Name another version with --version, or score new rows with `opboost score`.",
         )
     ids = people.lazy().select(_ID)
     frames: list[pl.DataFrame] = []
@@ -209,7 +208,7 @@ def _scores(
             continue
         raise ContractError(
             f"The file of scores {path.name} cannot be read.",
-            "Put it back from a copy, or remove it: its people then count as not scored.",
+            "Restore it from a copy, or remove it: its people then count as not scored.",
         )
     return pl.concat(frames, how="diagonal").unique(_ID, keep="first", maintain_order=True)
 
@@ -224,7 +223,7 @@ def _groups(task: Task, outcome: np.ndarray, score: np.ndarray) -> tuple[Group, 
 
 
 def _observed(task: Task, outcome: np.ndarray) -> Interval:
-    """A share with Wilson's interval, or a mean with that of the normal approximation."""
+    """Return a share with Wilson's interval, or a mean with the interval of a normal."""
     count, mean = len(outcome), float(outcome.mean())
     if task == "regression":
         half = _Z * float(outcome.std(ddof=1)) / count**0.5

@@ -110,7 +110,7 @@ def test_what_is_no_feature_is_left_out_and_told(
         ("empty", "no value"),
         ("same", "one value"),
         ("note", "free text"),
-        ("is_test", "for testing"),
+        ("is_test", "to a test set"),
         ("", "no name"),
     ):
         assert f"Left out {column}: " in told and why in told
@@ -144,7 +144,7 @@ def test_one_table_of_bounds_instead_of_many_faults(tmp_path: Path) -> None:
     ):
         template.write_text("\n".join([*lines[:2], "day,days,,soon,later,,,,", *lines[3:]]))
         init.bounds_command(target / "bank")
-    with pytest.raises(ConfigError, match="line 2 is of the same feature"):
+    with pytest.raises(ConfigError, match="line 2 has the same feature"):
         template.write_text("\n".join([*lines[:2], ",,,,,,,,,,", *lines[1:]]))
         init.bounds_command(target / "bank")
     for bound in ("inf", "1_000", "20200131"):

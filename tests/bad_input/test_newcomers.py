@@ -131,7 +131,7 @@ def folder_of_no_offer(new: Beginner) -> str:
 
 #: What a beginner does, the command that tells, and what it says: the problem and the fix.
 MISTAKES: tuple[tuple[Callable[[Beginner], str], str, str, str], ...] = (
-    (wrong_bounds, "bounds", "lower is not less than upper", "exchange them"),
+    (wrong_bounds, "bounds", "lower is not less than upper", "swap them"),
     (number_as_text_label, "init", "60 classes in 60 rows", "store it as a number column"),
     (one_class, "init", "it has one value only", "name another label by --label"),
     (another_party, "agree", "banc is not a party of federation", "Its parties are bank, shop."),
@@ -149,7 +149,7 @@ MISTAKES: tuple[tuple[Callable[[Beginner], str], str, str, str], ...] = (
         "how each party writes it",
     ),
     (forgotten_agree, "run", "has not agreed to it", "opboost agree"),
-    (comma_categories, "bounds", "more cells than the head", "Put | between categories"),
+    (comma_categories, "bounds", "more cells than the header", "Put | between categories"),
     (folder_of_no_offer, "federate", "has no offer", "Name the file"),
 )
 

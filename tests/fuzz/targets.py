@@ -122,7 +122,7 @@ def backup(raw: bytes) -> None:
 def http(raw: bytes) -> None:
     """The body of a request to the scoring endpoint."""
     try:
-        asked, _, _ = app._asked(raw)
+        asked, _, _ = app._parse_request(raw)
     except app._RequestError:
         return
     federation = load_federation(_FEDERATION)

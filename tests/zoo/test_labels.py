@@ -50,13 +50,13 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "NaN": ([0.0, 1.0, math.nan], "40 of 120 rows have no label"),
     "null": ([0, 1, None], "40 of 120 rows have no label"),
     "empty texts": (["", "a", "b"], "40 of 120 rows have no label"),
-    "two fractions": ([0.1, 0.9], "are not whole numbers, as classes are"),
+    "two fractions": ([0.1, 0.9], "are not whole numbers, as classes must be"),
     "one value": ([1], "it has one value only"),
     "one value but for blanks": (["a", " a"], "it has one value only"),
     "free text": ([f"t{number}" for number in range(60)], "60 classes in 120 rows"),
-    "bytes": ([b"a", b"b"], "a column of type Binary holds no classes"),
-    "lists": ([[1], [2]], "a column of type List holds no classes"),
-    "lengths": ([dt.timedelta(1), dt.timedelta(2)], "a column of type Duration holds no classes"),
+    "bytes": ([b"a", b"b"], "a column of type Binary has no classes"),
+    "lists": ([[1], [2]], "a column of type List has no classes"),
+    "lengths": ([dt.timedelta(1), dt.timedelta(2)], "a column of type Duration has no classes"),
     "nothing": (pl.Series([None], dtype=pl.Null), "120 of 120 rows have no label"),
 }
 

@@ -1,8 +1,8 @@
-"""The file of a backup: a tar archive in the age format, so that `age -d | tar x` opens it, too.
+"""The file of a backup: a tar archive in the age format, which `age -d | tar x` also opens.
 
-Anyone who has the public key can encrypt to it. So the manifest, which lists every other entry, is
-sealed under the party's secret, and a site that has its secret refuses what others have made. The
-archive is not compressed: what it unpacks to is never larger than its file.
+Anyone with the public key can encrypt to it. Therefore the manifest, which lists all other entries,
+has a MAC under the party's secret, and a site with its secret rejects backups that others made. The
+archive is not compressed, so it never unpacks to more bytes than its file has.
 """
 
 import hashlib
@@ -24,21 +24,21 @@ from opboost_ops.errors import ArtifactError, ConfigError
 from opboost_ops.exchange.manifest import Digest, KeyName
 from opboost_ops.mechanisms import noise
 
-#: Names of the manifest, and of the entry by which a site is found.
+#: Names of the manifest and of the site's declaration.
 MANIFEST, SITE = "backup.json", "site.yaml"
 
 #: Folders of the entries of each kind.
 DATABASE, PINS, MODELS, KEYS = "database", "pins", "models", "keys"
 
-#: Most bytes of a manifest.
+#: Maximum bytes of a manifest.
 _LIMIT = 64 * 2**20
 
 _BLOCK = 1 << 20
 
-#: Called with how many bytes of how many are done.
+#: Called with the bytes done and all bytes.
 Progress = Callable[[int, int], None]
 
-#: Text that a terminal may show.
+#: Text without control characters.
 Plain = Annotated[str, Field(pattern=rf"^[^\t\n\r\x85{CONTROL_CHARACTERS}]*$")]
 
 
@@ -47,15 +47,15 @@ class Contents(Record):
 
     Attributes:
         party: The party.
-        at: The moment of the state in it, UTC, to the second.
-        software: Version of this software that made it.
+        at: Time of its state, UTC, to the second.
+        software: Version of the software that made it.
         tables: Version of the database's tables.
-        secret: Fingerprint of the party's secret, under which it is sealed.
+        secret: Fingerprint of the party's secret, the key of its MAC.
         lines: Number of ledger entries.
         entries: Number of audit entries.
-        head: Hash of the last of them.
-        files: SHA-256 of every other entry.
-        left_out: Files that are not in it, and why.
+        head: Hash of the last audit entry.
+        files: SHA-256 of all other entries.
+        left_out: Files that are not in it, with reasons.
     """
 
     party: Name
@@ -71,30 +71,30 @@ class Contents(Record):
 
 
 def recipient_of(text: str) -> pyrage.x25519.Recipient:
-    """The recipient of a backup.
+    """Parse the recipient of a backup.
 
     Args:
         text: A public key, as `age-keygen` prints it.
 
     Raises:
-        ConfigError: It is none.
+        ConfigError: It is not a public key.
     """
     with suppress(pyrage.RecipientError):
         return pyrage.x25519.Recipient.from_str(text)
     raise ConfigError(
-        "The recipient is not a public key of age (age1...); nothing was written.",
-        "`age-keygen -o officer.key` makes a pair of keys and prints the public one.",
+        "The recipient is not an age public key (age1...); nothing was written.",
+        "`age-keygen -o officer.key` makes a key pair and prints the public key.",
     )
 
 
 def identity_of(path: Path) -> pyrage.x25519.Identity:
-    """The private key that opens a backup.
+    """Read the private key that opens a backup.
 
     Args:
         path: Its file, as `age-keygen` writes it.
 
     Raises:
-        ConfigError: There is none in it.
+        ConfigError: The file has no private key.
     """
     with suppress(OSError, UnicodeDecodeError, pyrage.IdentityError):
         lines = path.read_text(encoding="utf-8").split()
@@ -102,18 +102,18 @@ def identity_of(path: Path) -> pyrage.x25519.Identity:
             next((line for line in lines if line.startswith("AGE-SECRET-KEY-")), "")
         )
     raise ConfigError(
-        f"{path.name} cannot be read, or holds no private key of age.",
+        f"{path.name} cannot be read, or has no age private key.",
         "Name the file that `age-keygen -o` wrote. Nothing was changed.",
     )
 
 
 def seal(folder: Path, contents: Contents, secret: bytes) -> None:
-    """Write the manifest of a folder that becomes a backup.
+    """Write the manifest, with its MAC, into the folder to back up.
 
     Args:
         folder: The folder.
-        contents: What the manifest says.
-        secret: The party's.
+        contents: Content of the manifest.
+        secret: The party's secret.
     """
     data = contents.model_dump(mode="json")
     text = json.dumps({**data, "seal": _seal(secret, data)}, sort_keys=True, indent=1)
@@ -121,15 +121,15 @@ def seal(folder: Path, contents: Contents, secret: bytes) -> None:
 
 
 def require_sealed(folder: Path, contents: Contents, secret: bytes) -> None:
-    """Refuse a manifest that was not sealed under a secret.
+    """Verify the MAC of a manifest.
 
     Args:
-        folder: Of the unpacked backup.
+        folder: Folder of the unpacked backup.
         contents: Its manifest.
-        secret: The party's.
+        secret: The party's secret.
 
     Raises:
-        ArtifactError: Somebody else has made it.
+        ArtifactError: The MAC was not made with this secret.
     """
     seal = str(json.loads((folder / MANIFEST).read_bytes())["seal"])
     expected = _seal(secret, contents.model_dump(mode="json"))
@@ -144,11 +144,11 @@ def pack(folder: Path, file: IO[bytes], recipient: pyrage.x25519.Recipient, done
         folder: The folder.
         file: The backup.
         recipient: The recipient.
-        done: Called with the bytes that are written.
+        done: Called with the progress of writing.
 
     Raises:
-        OSError: There is no room.
-        pyrage.EncryptError: Likewise.
+        OSError: The disk is full.
+        pyrage.EncryptError: The disk is full.
     """
     source, sink = os.pipe()
 
@@ -160,38 +160,43 @@ def pack(folder: Path, file: IO[bytes], recipient: pyrage.x25519.Recipient, done
     with ThreadPoolExecutor(1) as pool:
         encrypting = pool.submit(encrypt)
         with (
-            suppress(BrokenPipeError),  # The other end says why.
+            suppress(BrokenPipeError),  # The other thread raises the cause.
             open(sink, "wb") as plain,
             tarfile.open(fileobj=plain, mode="w|", dereference=True) as tar,
         ):
             for path in sorted(folder.rglob("*")):
-                tar.add(path, path.relative_to(folder).as_posix(), recursive=False, filter=_bare)
+                tar.add(
+                    path,
+                    path.relative_to(folder).as_posix(),
+                    recursive=False,
+                    filter=_without_owner,
+                )
                 done(count := count + path.lstat().st_size, whole)
         encrypting.result()
 
 
 def unpack(path: Path, identity: pyrage.x25519.Identity, folder: Path, done: Progress) -> Contents:
-    """Decrypt a backup into an empty folder, and hold each entry against the manifest.
+    """Decrypt a backup into an empty folder, and compare each entry with the manifest.
 
     Args:
         path: The backup.
-        identity: What opens it.
+        identity: The private key that opens it.
         folder: The folder.
-        done: Called with the bytes that are read.
+        done: Called with the progress of reading.
 
     Returns:
-        The manifest, whose seal is still to be verified.
+        The manifest; the caller must verify its MAC.
 
     Raises:
-        ArtifactError: It cannot be read, is cut short, or is not as it was written.
-        ConfigError: It does not open with this key.
-        OSError: There is no room.
+        ArtifactError: The backup cannot be read, is truncated, or was changed.
+        ConfigError: The backup does not open with this key.
+        OSError: The disk is full.
     """
     try:
         source = path.open("rb")
     except OSError:
         raise ArtifactError(
-            f"The backup {path.name} cannot be read.", "Take another one. Nothing was changed."
+            f"The backup {path.name} cannot be read.", "Use another one. Nothing was changed."
         ) from None
     end, sink = os.pipe()
 
@@ -209,16 +214,16 @@ def unpack(path: Path, identity: pyrage.x25519.Identity, folder: Path, done: Pro
             open(end, "rb") as plain,
             tarfile.open(fileobj=plain, mode="r|") as tar,
         ):
-            # Before Python 3.11.4 there are no filters, and `_plain` alone decides.
+            # Python before 3.11.4 has no filters; then only `_regular_entries` decides.
             tar.extraction_filter = getattr(tarfile, "data_filter", None)
-            tar.extractall(folder, _plain(tar, size, done))  # noqa: S202  the filter is set above
+            tar.extractall(folder, _regular_entries(tar, size, done))  # noqa: S202  the filter is set above
             while plain.read(_BLOCK):
                 pass
             whole = True
         error = decrypting.exception()
     if isinstance(error, pyrage.DecryptError):
         raise ConfigError(
-            "The backup does not open with this key, or is none.",
+            "The backup does not open with this key, or is not a backup.",
             "Name the private key that it was encrypted to. Nothing was changed.",
         )
     if error is not None or not whole:
@@ -227,33 +232,33 @@ def unpack(path: Path, identity: pyrage.x25519.Identity, folder: Path, done: Pro
 
 
 def digest_of(path: Path) -> str:
-    """SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def damaged(what: str) -> ArtifactError:
-    """The refusal of a backup that is not as it was written.
+    """Return the error for a backup that was changed.
 
     Args:
-        what: Which part of it.
+        what: The part that was changed.
     """
     return ArtifactError(
-        f"The backup is cut short, damaged or was edited: {what} is not as it was written.",
-        "Take another one. Nothing was changed.",
+        f"The backup is truncated, damaged or was edited: {what} is not as it was written.",
+        "Use another one. Nothing was changed.",
     )
 
 
-def _bare(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """An entry without users, and with the owner's rights alone."""
+def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Remove an entry's users, and all permissions but the owner's."""
     entry.mode &= 0o700
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     return entry
 
 
-def _plain(tar: tarfile.TarFile, size: int, done: Progress) -> Iterator[tarfile.TarInfo]:
-    """Entries of an archive that holds folders and files alone, each of them once and inside."""
+def _regular_entries(tar: tarfile.TarFile, size: int, done: Progress) -> Iterator[tarfile.TarInfo]:
+    """Yield an archive's entries; reject links, repeated names and paths out of the folder."""
     names: set[str] = set()
     for entry in tar:
         parts = PurePosixPath(entry.name).parts
@@ -262,12 +267,12 @@ def _plain(tar: tarfile.TarFile, size: int, done: Progress) -> Iterator[tarfile.
         if not inside or "\\" in entry.name or not entry.name.isprintable():
             raise ArtifactError(
                 "An entry of the backup would be written outside of its folder.",
-                "Take another one. Nothing was changed.",
+                "Use another one. Nothing was changed.",
             )
         if not regular or entry.name in names:
             raise damaged("an entry")
         names.add(entry.name)
-        yield _bare(entry)
+        yield _without_owner(entry)
         done(min(size, entry.offset_data + entry.size), size)
 
 

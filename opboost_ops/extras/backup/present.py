@@ -1,4 +1,4 @@
-"""A site before a backup is put back, and entries of its ledger that the backup lacks."""
+"""A site's state before a restore, and its ledger entries that are not in the backup."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,22 +13,22 @@ from opboost_ops.privacy.consent.agreements import Agreements
 from opboost_ops.privacy.ledger.database import has_tables
 from opboost_ops.privacy.ledger.entries import LedgerEntry
 
-#: Most runs that a message names.
-_NAMED = 10
+#: Maximum number of runs that a message names.
+_MAX_NAMED = 10
 
 
 @dataclass(frozen=True)
 class Present:
-    """The state of a site.
+    """The present state of a site.
 
     Attributes:
-        anything: Whether there is a state, whole or damaged.
+        anything: Whether there is a state, readable or damaged.
         readable: Whether the ledger's database could be read.
-        entries: Its entries.
-        forgotten: Whom it has been asked to forget; see `ForgottenPeople.people`.
-        withdrawn: Digests of agreements that are no longer answered, by federation.
+        entries: Its ledger entries.
+        forgotten: The people that it was asked to forget; see `ForgottenPeople.people`.
+        withdrawn: Federations and digests of agreements that are no longer in force.
         stopped: Federations in which it has stopped taking part.
-        stores: By federation, the identity of the store that it has pinned.
+        stores: Identity of the pinned store, by federation.
     """
 
     anything: bool
@@ -41,13 +41,13 @@ class Present:
 
 
 def present_at(site: Site) -> Present:
-    """Look at a site's present state, which others may change until its database is locked.
+    """Read a site's present state, which may change until its database is locked.
 
     Args:
-        site: The party's.
+        site: The party's site.
 
     Raises:
-        ConfigError: Its database is a server's, and does not answer.
+        ConfigError: Its database server does not respond.
     """
     files = has_files(site)
     url = site.ledger_url()
@@ -63,26 +63,26 @@ def present_at(site: Site) -> Present:
 
 
 def has_files(site: Site) -> bool:
-    """True if there are pins or models.
+    """Return True if there are pins or models.
 
     Args:
-        site: The party's.
+        site: The party's site.
     """
     return any(path.is_file() for root in (site.pins, site.models) for path in root.rglob("*"))
 
 
 def present_of(state: PartyState, *, files: bool) -> Present:
-    """A site as its party's database describes it.
+    """Read a site's present state from its open database.
 
     Args:
-        state: The party's.
-        files: True if there are pins or models.
+        state: The party's state.
+        files: Whether there are pins or models.
     """
     agreements = state.agreements.read()
     agreed, entries = agreements.agreements, state.ledger.entries()
-    happened, _ = state.audit.head()
+    audit_entries, _ = state.audit.head()
     return Present(
-        anything=files or bool(entries) or happened > 0,
+        anything=files or bool(entries) or audit_entries > 0,
         readable=True,
         entries=entries,
         forgotten=state.forgotten.read().people,
@@ -93,7 +93,7 @@ def present_of(state: PartyState, *, files: bool) -> Present:
 
 
 def _not_in_force(agreements: Agreements) -> frozenset[tuple[str, str]]:
-    """Agreements that were withdrawn, or that a later one has retired and no version keeps."""
+    """Return agreements that were withdrawn, or replaced and are not kept for a version."""
     inactive = set()
     for agreement in agreements.agreements:
         last, by_version = (
@@ -107,39 +107,39 @@ def _not_in_force(agreements: Agreements) -> frozenset[tuple[str, str]]:
 
 
 def not_in_backup(present: Present, rows: Path) -> list[LedgerEntry]:
-    """Entries of the ledger that is there which a backup has not.
+    """Return the present ledger entries that are not in a backup.
 
     Args:
-        present: What lies there.
-        rows: The rows of the ledger's table in the backup.
+        present: The present state.
+        rows: File with the rows of the ledger's table in the backup.
     """
     with rows.open("rb") as file:
         keys = {(row["artifact"], row["feature"]) for row in map(json.loads, file)}
     return [entry for entry in present.entries if (entry.artifact, entry.feature or "") not in keys]
 
 
-def require_meant(present: Present, beyond: list[LedgerEntry], at: str, party: str) -> None:
-    """Refuse to move a state aside unless somebody said so.
+def require_confirmation(present: Present, beyond: list[LedgerEntry], at: str, party: str) -> None:
+    """Refuse to move a state aside without confirmation.
 
     Args:
-        present: What lies there.
-        beyond: What of it the backup has not.
-        at: The moment of the backup.
-        party: Whose.
+        present: The present state.
+        beyond: Its ledger entries that are not in the backup.
+        at: Time of the backup.
+        party: The party.
 
     Raises:
-        ConfigError: There are some.
+        ConfigError: There is a state.
     """
     if not present.anything:
         return
     if not present.readable:
-        detail = "What lies there cannot be read."
+        detail = "It cannot be read."
     elif beyond:
         detail = (
-            f"{len(beyond)} ledger entries of it are not in the backup of {at}: {runs_of(beyond)}."
+            f"{len(beyond)} of its ledger entries are not in the backup of {at}: {runs_of(beyond)}."
         )
     else:
-        detail = f"The backup of {at} has all its ledger entries."
+        detail = f"The backup of {at} has all of its ledger entries."
     raise ConfigError(
         f"{party} already has a state. {detail}",
         "Add --yes to move it aside and restore the backup. Nothing was changed.",
@@ -147,8 +147,8 @@ def require_meant(present: Present, beyond: list[LedgerEntry], at: str, party: s
 
 
 def runs_of(entries: Iterable[LedgerEntry]) -> str:
-    """Which runs entries are of, in words."""
+    """Return a text that names the runs of ledger entries."""
     runs = sorted({entry.run for entry in entries} - {""})
-    more = f" and {len(runs) - _NAMED} more" if len(runs) > _NAMED else ""
-    named = ", ".join(runs[:_NAMED])
+    more = f" and {len(runs) - _MAX_NAMED} more" if len(runs) > _MAX_NAMED else ""
+    named = ", ".join(runs[:_MAX_NAMED])
     return f"runs {named}{more}" if runs else "of no run"

@@ -1,13 +1,13 @@
-"""Putting a backup back: everything is verified before anything is changed.
+"""Restore of a backup: everything is verified before anything is changed.
 
-The whole of it is unpacked into a folder of its own first, and each entry held against the sealed
-manifest. Then, in one transaction of the database, its rows are replaced and the folders of
-pins and models change places with what was there, which is kept. Ended in between, the old
-database lies beside older pins, which every run refuses; repeating it fixes that.
+The backup is unpacked into a temporary folder, and each entry compared with the manifest. Then one
+database transaction replaces all rows, and the folders of pins and models are swapped with the
+present ones, which are kept. After a crash in between, the old database is beside older pins; every
+run rejects that, and repeating the restore fixes it.
 
-What people wrote (`site.yaml`, `policy.yaml`) and keys are put back only where they are missing. An
-agreement that was withdrawn since stays withdrawn, and a person forgotten since stays forgotten:
-nobody consents by a restore.
+Declared files (`site.yaml`, `policy.yaml`) and keys are restored only if they are missing.
+Agreements that were withdrawn since the backup stay withdrawn, and people forgotten since then stay
+forgotten: a restore never gives consent.
 """
 
 import datetime
@@ -43,7 +43,7 @@ from opboost_ops.extras.backup.present import (
     not_in_backup,
     present_at,
     present_of,
-    require_meant,
+    require_confirmation,
 )
 from opboost_ops.extras.backup.writing import key_places
 from opboost_ops.mechanisms import noise
@@ -62,10 +62,10 @@ from opboost_ops.privacy.ledger.tables import (
 from opboost_ops.quality.checks import TIGHTENING
 from opboost_ops.tables.spill.files import private_folder, working_folder
 
-#: Part of the names under which the state that was there is kept.
+#: Part of the names of files and folders that were set aside.
 ASIDE = ".before-restore-"
 
-#: The same of tables in a database that is no file.
+#: Part of the names of tables that were set aside on a database server.
 _TABLES_ASIDE = "before_restore_"
 
 
@@ -74,11 +74,11 @@ class Restored:
     """The result of a restore.
 
     Attributes:
-        site: The party's, as it is now.
-        contents: What the backup says of itself.
-        aside: Where what was there lies now.
-        kept: Files that people wrote, which differ from the backup's and stay as they are.
-        beyond: Entries of the ledger that was there, which the backup has not.
+        site: The party's site after the restore.
+        contents: The backup's manifest.
+        aside: Names under which the former state was set aside.
+        kept: Declared files that differ from the backup's and were not changed.
+        beyond: Former ledger entries that are not in the backup.
     """
 
     site: Site
@@ -98,16 +98,16 @@ def restore(
     """Restore a party's state.
 
     Args:
-        folder: Of the party's ``site.yaml``, which may be missing.
+        folder: Folder of the party's ``site.yaml``, which may be missing.
         source: The backup.
         key: File of the private key that opens it.
-        over: A state that lies there may be moved aside.
-        progress: Called with how far it is.
+        over: Whether a present state may be moved aside.
+        progress: Called with the progress of unpacking.
 
     Raises:
-        ArtifactError: The backup is cut short, edited, of another party, or of other tables.
-        ConfigError: It is of another secret, or something is there that must not be lost.
-        ContractError: There is no room; as in all these cases, nothing was changed.
+        ArtifactError: The backup is truncated, edited, of another party, or of other tables.
+        ConfigError: The backup is of another secret, or a present state or key would be replaced.
+        ContractError: The disk is full. In all of these cases nothing was changed.
     """
     identity = identity_of(key)
     with _disk_faults(folder.name), ExitStack() as undo:
@@ -122,7 +122,9 @@ def restore(
             present = present_at(site)
             entries = stage / DATABASE / "entries.jsonl"
             if not over:
-                require_meant(present, not_in_backup(present, entries), contents.at, site.party)
+                require_confirmation(
+                    present, not_in_backup(present, entries), contents.at, site.party
+                )
             unchanged = []
             for path, content in small.items():
                 if not path.exists():
@@ -138,11 +140,11 @@ def restore(
 
 
 def names_set_aside(site: Site, state: PartyState) -> list[str]:
-    """Names of all that restores have set aside and that is still there.
+    """Return the names of everything that restores have set aside and that still exists.
 
     Args:
-        site: The party's.
-        state: The party's, as it is now.
+        site: The party's site.
+        state: The party's present state.
     """
     folders = {site.pins.parent, site.models.parent}
     if state.database.file is not None:
@@ -153,40 +155,40 @@ def names_set_aside(site: Site, state: PartyState) -> list[str]:
 
 
 class Places:
-    """The names under which the present state is set aside.
+    """Sets the present state aside under new names.
 
     Args:
-        undo: How everything becomes as it was.
+        undo: Collects the callbacks that reverse all changes.
     """
 
     def __init__(self, undo: ExitStack) -> None:
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
-        self._end, self._undo = f"{ASIDE}{stamp}", undo
-        #: The end of the names of tables that are set aside.
-        self.table_end = f"{_TABLES_ASIDE}{stamp}".lower()
-        #: Everything that was set aside.
+        self._suffix, self._undo = f"{ASIDE}{stamp}", undo
+        #: Suffix of the names of tables that are set aside.
+        self.table_suffix = f"{_TABLES_ASIDE}{stamp}".lower()
+        #: Names of everything that was set aside.
         self.aside: list[str] = []
 
-    def written(self, path: Path) -> None:
-        """Note a file that is written where there is none."""
+    def register_new(self, path: Path) -> None:
+        """Register a new file, to remove it if the restore fails."""
         self._undo.callback(path.unlink, missing_ok=True)
 
     def free_name(self, path: Path) -> Path:
-        """The name under which a file or folder is set aside."""
-        # Two restores may be within one second.
-        ends = (f"{self._end}{f'.{i}' if i else ''}" for i in count())
-        names = (path.with_name(path.name + end) for end in ends)
+        """Choose an unused name under which to set a file or folder aside."""
+        # Two restores may happen within one second.
+        suffixes = (f"{self._suffix}{f'.{i}' if i else ''}" for i in count())
+        names = (path.with_name(path.name + suffix) for suffix in suffixes)
         target = next(name for name in names if not name.exists())
         self.aside.append(target.name)
         return target
 
     def move_aside(self, path: Path) -> None:
-        """Set aside a file or folder, if there is one."""
+        """Set a file or folder aside, if it exists."""
         if path.exists():
             self._move(path, self.free_name(path))
 
     def swap(self, source: Path, path: Path) -> None:
-        """Put a folder at its place, and set aside the one that is there."""
+        """Move a folder to its place, and set the present one aside."""
         self.move_aside(path)
         if source.is_dir():
             private_folder(path.parent)
@@ -198,11 +200,11 @@ class Places:
 
 
 def _site_of(folder: Path, stage: Path, contents: Contents) -> Site:
-    """The site as it is declared here; where nothing is, as the backup declares it."""
+    """Return the site as declared here, or in the backup if nothing is declared here."""
     if contents.tables != VERSION:
         raise ArtifactError(
             f"The backup was made by release {contents.software}, with tables of version "
-            f"{contents.tables}; this release, {__version__}, knows version {VERSION}.",
+            f"{contents.tables}; this release, {__version__}, has version {VERSION}.",
             f"Restore it with release {contents.software}. Nothing was changed.",
         )
     if (folder / SITE).exists():
@@ -212,65 +214,66 @@ def _site_of(folder: Path, stage: Path, contents: Contents) -> Site:
         _require_inside(folder, site)
     else:
         raise ConfigError(
-            f"There is no {SITE} in {folder.name}, and none in the backup.",
-            f"Put {SITE} there first. Nothing was changed.",
+            f"There is no {SITE} in {folder.name} or in the backup.",
+            f"Write {SITE} first. Nothing was changed.",
         )
     if contents.party != site.party:
         raise ArtifactError(
-            f"The backup is of {contents.party}, and this is the site of {site.party}.",
+            f"The backup is of {contents.party}, but this is the site of {site.party}.",
             "Nothing was changed.",
         )
     return site
 
 
 def _require_inside(folder: Path, site: Site) -> None:
-    """Refuse a site that nobody here has declared, where files of it would lie elsewhere."""
+    """Reject a backup's site declaration that names places outside of the folder."""
     places = [site.home, site.pins, site.models, site.scores, *key_places(site).values()]
     places.append(Path(site.ledger.removeprefix("sqlite:///")))
     own = folder.resolve()
-    # A server, or what an environment variable names, is not in the folder either.
+    # A database server or an environment variable is also outside of the folder.
     is_local_file = site.ledger.startswith("sqlite:///") and "?" not in site.ledger
     if not is_local_file or any(own not in path.resolve().parents for path in places):
         raise ConfigError(
             f"The {SITE} in the backup names places outside of {folder.name}.",
-            f"If they are the party's own, put its {SITE} there first. Nothing was changed.",
+            f"If they are the party's own, write its {SITE} first. Nothing was changed.",
         )
 
 
 def _secret(site: Site, stage: Path, contents: Contents) -> bytes:
-    """The secret of a site, or that of the backup where the site has none."""
-    brought = stage / KEYS / "secret"
-    empty = site.secret.is_absolute() and not site.secret.exists() and brought.is_file()
-    secret = noise.read_secret(brought) if empty else site.noise_secret()
+    """Return the secret of a site, or of the backup if the site has none."""
+    in_backup = stage / KEYS / "secret"
+    is_missing = site.secret.is_absolute() and not site.secret.exists() and in_backup.is_file()
+    secret = noise.read_secret(in_backup) if is_missing else site.noise_secret()
     present = noise.fingerprint(secret)
     if contents.secret == present:
         return secret
     raise ConfigError(
-        f"The backup is of noise secret {contents.secret}, and {site.party} has {present} now.",
-        "Take a backup of after the secret was replaced; or restore into an empty place. Nothing "
+        f"The backup was made with noise secret {contents.secret}, but {site.party} has {present} "
+        "now.",
+        "Use a backup made after the secret was replaced, or restore into an empty folder. Nothing "
         "was changed.",
     )
 
 
 def _small_files(folder: Path, site: Site, stage: Path) -> dict[Path, bytes]:
-    """Contents of keys and declared files by their places; another key is never replaced."""
+    """Return the backup's keys and declared files by place; reject keys that differ."""
     wanted = {
         folder / name: (stage / name).read_bytes()
         for name in (SITE, POLICY, TIGHTENING)
         if (stage / name).is_file()
     }
-    places, other = key_places(site), []
+    places, different = key_places(site), []
     for path in sorted((stage / KEYS).glob("*")):
         name, dot, end = path.name.partition(".")
         if name in places and (not end or end.startswith("until-")):
             target = places[name].with_name(places[name].name + dot + end)
             wanted[target] = path.read_bytes()
             if target.exists() and target.read_bytes() != wanted[target]:
-                other.append(target.name)
-    if other:
+                different.append(target.name)
+    if different:
         raise ConfigError(
-            f"{', '.join(other)} of {site.party} is another key than the one in the backup.",
-            "Move it away if the one in the backup is meant. Nothing was changed.",
+            f"{', '.join(different)} of {site.party} differs from the key in the backup.",
+            "Move it away to restore the key in the backup. Nothing was changed.",
         )
     return wanted
 
@@ -284,18 +287,18 @@ def _disk_faults(party: str) -> Iterator[None]:
         problem = error.strerror or "no reason given"
     if problem:
         raise ContractError(
-            f"The backup of {party} cannot be restored: the disk says {problem}.",
-            "Make room, or let this user write there. Nothing was changed.",
+            f"The backup of {party} cannot be restored: the disk failed ({problem}).",
+            "Free some space, or let this user write there. Nothing was changed.",
         )
 
 
 def _replace(
     site: Site, contents: Contents, stage: Path, places: Places, present: Present, over: bool
 ) -> Present:
-    """Let database, pins and models be those of the backup: all or nothing.
+    """Replace database, pins and models by those of the backup, in one transaction.
 
     Returns:
-        The state at that moment: others may have gone on since it was looked at.
+        The state that was replaced, which may be newer than ``present``.
     """
     url = site.ledger_url()
     file = Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
@@ -305,7 +308,7 @@ def _replace(
             places.move_aside(file)
             places.move_aside(file.with_name(f"{file.name}-journal"))
         elif not file.exists():
-            places.written(file)
+            places.register_new(file)
     database = Database(url)
     try:
         with database.writing() as connection:
@@ -314,14 +317,14 @@ def _replace(
                 present = present_of(state, files=has_files(site))
                 if not over:
                     beyond = not_in_backup(present, stage / DATABASE / "entries.jsonl")
-                    require_meant(present, beyond, contents.at, site.party)
+                    require_confirmation(present, beyond, contents.at, site.party)
             if present.readable and present.anything and file is not None:
                 copy = places.free_name(file)
-                places.written(copy)
+                places.register_new(copy)
                 copy_file(file, copy)
             elif present.readable and present.anything:
-                copy_tables(connection, places.table_end)
-                places.aside.append(f"the tables ..._{places.table_end}")
+                copy_tables(connection, places.table_suffix)
+                places.aside.append(f"the tables ..._{places.table_suffix}")
             for name in table_names():
                 replace_rows(connection, name, _lines(stage / DATABASE / f"{name}.jsonl"))
             if state.audit.verify() != (contents.entries, contents.head):
@@ -335,7 +338,7 @@ def _replace(
 
 
 def _carry_over(state: PartyState, site: Site, present: Present) -> None:
-    """Nobody consents by a restore: who was forgotten since, and what was withdrawn, stays so."""
+    """Restore what must outlive a restore: forgotten people, withdrawals, stops, pinned stores."""
     if state.forgotten.add(present.forgotten):
         state.releases.forget(present.forgotten)
     reason = "kept through a restore"
@@ -350,7 +353,7 @@ def _carry_over(state: PartyState, site: Site, present: Present) -> None:
     for federation in sorted(present.stopped):
         if stopped(state, federation) is None:
             state.audit.add("stopped", f"{federation}/home/act", site.party, detail=reason)
-    # A backup of before the first run unpins no store.
+    # A backup from before the first run must not unpin a store.
     for federation in present.stores.keys() - state.stores.pins().keys():
         state.stores.pin(federation, present.stores[federation])
 

@@ -1,8 +1,8 @@
-"""Making a backup while runs go on.
+"""Making a backup while runs continue.
 
-Under the write lock of the ledger, for a moment: the view of the database is fixed, and the files
-of pins and models get second names. They are replaced, never changed, so these names go on
-showing what there was. All is copied afterwards, while runs write again.
+The write lock of the ledger is held briefly, to begin a snapshot of the database and to hard-link
+the files of pins and models. These files are replaced, never changed, so the links keep their
+content. Everything is copied afterwards, while runs write again.
 """
 
 import os
@@ -40,36 +40,36 @@ from opboost_ops.privacy.ledger.tables import VERSION, lines_of, now, table_name
 from opboost_ops.quality.checks import TIGHTENING
 from opboost_ops.tables.spill.files import link_or_copy, private_folder, whole_file, working_folder
 
-#: Files that are replaced as a whole, by the ends of their names; others are copied.
+#: Suffixes of files that are replaced as a whole and can be linked; others are copied.
 _REPLACED = (".parquet", ".people")
 
 
 def back_up(
     folder: Path, target: Path, recipient: str, progress: Progress = lambda *_: None
 ) -> Contents:
-    """Write a party's state and keys into one encrypted file, as they are at one moment.
+    """Write a consistent snapshot of a party's state and keys into one encrypted file.
 
     Args:
-        folder: Of the party's ``site.yaml``.
-        target: The file; it must not be there yet.
-        recipient: The public key of age that it is encrypted to.
-        progress: Called with how far it is.
+        folder: Folder of the party's ``site.yaml``.
+        target: The file, which must not exist yet.
+        recipient: The age public key that it is encrypted to.
+        progress: Called with the progress of writing.
 
     Returns:
         The backup's manifest.
 
     Raises:
-        ConfigError: The file is there, or its folder is not; a declared one cannot be read; or the
-            recipient is none.
-        ContractError: There is no room for it.
+        ConfigError: The file exists, or its folder does not; a declared file cannot be read; or
+            the recipient is not a public key.
+        ContractError: The disk is full.
     """
     site, public = load_site(folder / SITE), recipient_of(recipient)
     if target.exists():
         raise ConfigError(
-            f"{target.name} is there already; nothing was written.", "Name another file."
+            f"{target.name} exists already; nothing was written.", "Name another file."
         )
     if not target.parent.is_dir():
-        # A disk that is not mounted must not become a folder on another one.
+        # Do not create the mount point of a disk that is not mounted.
         raise ConfigError(
             f"The folder of {target.name} does not exist; nothing was written.",
             "Mount its disk, or create the folder.",
@@ -84,16 +84,16 @@ def back_up(
         raise ContractError(
             f"The backup {target.name} cannot be written "
             f"({getattr(error, 'strerror', None) or 'its disk may be full'}).",
-            "Make room, or name another folder; nothing was changed.",
+            "Free some space, or name another folder; nothing was changed.",
         ) from None
     return contents
 
 
 def key_places(site: Site) -> dict[str, Path]:
-    """Where a site keeps each key that lies in a file.
+    """Return the paths of all keys that a site stores in files.
 
     Args:
-        site: The party's.
+        site: The party's site.
     """
     names = ("secret", "signing_key", "encryption_key", "alignment_key")
     paths: dict[str, Path | None] = {name: getattr(site, name) for name in names}
@@ -102,7 +102,7 @@ def key_places(site: Site) -> dict[str, Path]:
 
 def _collect(folder: Path, site: Site, stage: Path) -> Contents:
     secret = site.noise_secret()
-    left_out = _take_small(folder, site, stage)
+    left_out = _copy_small_files(folder, site, stage)
     moment = ""
     rows: dict[str, int] = {}
     with open_state(site) as state:
@@ -111,7 +111,7 @@ def _collect(folder: Path, site: Site, stage: Path) -> Contents:
             nonlocal moment
             moment = now()
             for kind, root in ((PINS, site.pins), (MODELS, site.models)):
-                _take(root, stage / kind)
+                _link_files(root, stage / kind)
 
         with state.database.snapshot(at_rest) as view:
             (stage / DATABASE).mkdir()
@@ -133,12 +133,12 @@ def _collect(folder: Path, site: Site, stage: Path) -> Contents:
     )
 
 
-def _take(root: Path, target: Path) -> None:
-    """Give the files of a folder second names, quickly: writers of the party's state wait."""
+def _link_files(root: Path, target: Path) -> None:
+    """Hard-link or copy the files of a folder, while writers of the party's state wait."""
     for path in sorted(root.rglob("*")):
         parts = path.relative_to(root).parts
         if path.is_symlink() or any(part.startswith(".") for part in parts):
-            continue  # An unfinished file, or one elsewhere.
+            continue  # An unfinished file, or one outside of the folder.
         copy = target.joinpath(*parts)
         if path.is_dir():
             private_folder(copy)
@@ -153,8 +153,8 @@ def _take(root: Path, target: Path) -> None:
             os.utime(copy, ns=(at, at))
 
 
-def _take_small(folder: Path, site: Site, stage: Path) -> tuple[str, ...]:
-    """Copy keys, former ones too, and declared files; the files that are left out."""
+def _copy_small_files(folder: Path, site: Site, stage: Path) -> tuple[str, ...]:
+    """Copy present and former keys, and declared files; return the files that are left out."""
     (stage / KEYS).mkdir(mode=0o700)
     for name, place in key_places(site).items():
         for file in [place, *sorted(place.parent.glob(f"{place.name}.until-*"))]:
@@ -166,7 +166,7 @@ def _take_small(folder: Path, site: Site, stage: Path) -> tuple[str, ...]:
     ledger = str(read_yaml(folder / SITE).get("ledger", ""))
     if not ledger.startswith(ENVIRONMENT) and sa.make_url(ledger or "sqlite://").password:
         (stage / SITE).unlink()
-        return (f"{SITE}: its `ledger` holds a password; let it be env:NAME",)
+        return (f"{SITE}: its `ledger` contains a password; use env:NAME instead",)
     return ()
 
 

@@ -1,4 +1,4 @@
-"""Tables for demos, tests and benchmarks: generated federations, and public tables."""
+"""Tables for demos, tests and benchmarks: generated federations and public datasets."""
 
 from opboost_ops.errors import ConfigError
 from opboost_ops.extras.datasets.tables import Dataset
@@ -10,15 +10,15 @@ NAMES = (
 
 
 def load(name: str, *, seed: int = 0, rows: int | None = None) -> Dataset:
-    """A named dataset.
+    """Load a dataset by name.
 
     Args:
         name: One of `NAMES`.
-        seed: Of the generated one.
-        rows: Customers of the generated one.
+        seed: Seed of the generated dataset.
+        rows: Number of customers of the generated dataset.
 
     Raises:
-        ConfigError: No such dataset, or its file cannot be had.
+        ConfigError: There is no such dataset, or its file is not available.
     """
     from opboost_ops.extras.datasets import generated, tables
 

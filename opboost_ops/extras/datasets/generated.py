@@ -1,6 +1,6 @@
-"""Generated federations: credit with three parties, and lenders that learn horizontally.
+"""Generated federations: credit scoring with three parties, and lenders that learn horizontally.
 
-The setting is Figure 1 of the OpBoost paper; the customers are made up, from a public seed.
+The setting is Figure 1 of the OpBoost paper; the customers are generated from a public seed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,10 +24,10 @@ from opboost_ops.extras.datasets.workspace import (
 
 CUSTOMERS = 50_000
 
-#: How many customers there are for each one to be scored.
+#: Number of customers per applicant to be scored.
 _PER_NEW = 10
 
-#: Share of all customers whom each party knows.
+#: Share of all customers that each party has.
 _KNOWN = {"credit": 0.92, "shop": 0.9, "bank": 0.94}
 
 _PAYMENT = ("transfer", "card", "wallet", "instalments")
@@ -59,8 +59,8 @@ _CREDIT_FEATURES: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 
-# A protected amount's log scale begins at its lower bound; edges that rise by a constant factor
-# spread incomes better than a logarithm of the distance from 300.
+# Log scales begin at the lower bound; edges that grow by a constant factor spread incomes better
+# than the logarithm of the distance from 300.
 _CREDIT_FEATURES["bank"]["income"]["scale"] = {
     "edges": [900, 1300, 1800, 2300, 3000, 4000, 5500, 8000, 12_000]
 }
@@ -73,7 +73,7 @@ _CREDIT_FEATURES["shop"]["spend"]["scale"] = {
 
 NAME = "lenders"
 
-#: Public bounds.
+#: Features with public bounds.
 _LENDER_FEATURES: dict[str, dict[str, Any]] = {
     "age": {"bounds": [18, 90]},
     "income": {"bounds": [0, 30_000], "scale": "log1p", "missing": {"fill": 2500}},
@@ -83,20 +83,21 @@ _LENDER_FEATURES: dict[str, dict[str, Any]] = {
     "employment": {"type": "nominal", "categories": list(_EMPLOYMENT)},
 }
 
-#: Entries of ``training`` for lenders that need one another: each has a tenth of its rows, 200 of
-#: 2,000, to learn from, and all others to see on what that is worth.
+#: Entries of ``training`` for lenders that need each other: each trains on a tenth of its rows, 200
+#: of 2,000, and evaluates on all others.
 SMALL: Mapping[str, Any] = {"holdout": 0.9}
 
-#: Exact sums: generated rows are of nobody.
+#: Sums are exact, because generated rows need no protection.
 _TRAINING: Mapping[str, Any] = {"trees": 40, "depth": 3, "private": "none"}
 
 
 def load(rows: int = CUSTOMERS, seed: int = 0) -> Dataset:
-    """Generate the three tables, and those of a tenth as many applicants who are to be scored.
+    """Generate the three training tables, and three tables of applicants to score.
 
     Args:
-        rows: Customers in all; each party knows about nine in ten of them.
-        seed: Of the generator.
+        rows: Number of customers; each party has about 90 % of them. There are a tenth as many
+            applicants.
+        seed: Seed of the generator.
     """
     applicants = _credit_tables(max(rows // _PER_NEW, 20), seed + 2**31, "N")
     return Dataset(
@@ -149,13 +150,12 @@ def _credit_tables(rows: int, seed: int, prefix: str) -> dict[str, pl.DataFrame]
     ids = np.array([f"{prefix}{i:07d}" for i in rng.permutation(10 * rows)[:rows]])
     frames: dict[str, pl.DataFrame] = {}
     for party, columns in tables.items():
-        places = rng.permutation(np.flatnonzero(rng.random(rows) < _KNOWN[party]))
-        frame = pl.DataFrame({ID: ids[places], **{n: v[places] for n, v in columns.items()}})
-        frames[party] = frame
+        known = rng.permutation(np.flatnonzero(rng.random(rows) < _KNOWN[party]))
+        frames[party] = pl.DataFrame({ID: ids[known], **{n: v[known] for n, v in columns.items()}})
     frames["bank"] = _with_gaps(frames["bank"], "income", 0.01, rng)
     frames["shop"] = _with_gaps(frames["shop"], "returns_share", 0.02, rng)
     frames["credit"] = _with_gaps(frames["credit"], "earlier_loans", 0.01, rng)
-    # Who is short of money buys on instalments, as a rule.
+    # Customers under financial strain tend to buy on instalments.
     habit = np.searchsorted((-0.9, 0.2, 1.1), strain + 0.7 * rng.normal(size=rows))
     payment = pl.DataFrame({ID: ids, "payment": np.array(_PAYMENT)[habit]})
     frames["shop"] = frames["shop"].join(payment, on=ID, how="left", maintain_order="left")
@@ -177,20 +177,20 @@ def write_lenders(
     seed: int | None = None,
     training: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write the federation file, and each lender's site, policy, keys and tables; all agree to it.
+    """Write a federation file, and each lender's site, policy, keys, tables and agreement.
 
     Args:
-        folder: Where; it must be empty or absent.
-        parties: How many lenders.
-        rows: Customers of all of them, divided evenly.
-        seed: Makes tables and secrets predictable, and the store a throw-away one.
+        folder: Target folder, empty or missing.
+        parties: Number of lenders.
+        rows: Number of customers of all lenders, divided evenly.
+        seed: Makes tables and secrets reproducible, and marks the store as one of experiments.
         training: Other entries of ``training``.
 
     Returns:
         The path of ``federation.yaml``.
 
     Raises:
-        ConfigError: The folder is in use, or the values make no valid federation.
+        ConfigError: The folder is not empty, or the federation is invalid.
     """
     require_empty(folder)
     names = [f"lender_{i + 1:02d}" for i in range(parties)]
@@ -224,12 +224,11 @@ def write_lenders(
 
 
 def private_training(epsilon: float) -> dict[str, Any]:
-    """Entries of ``training`` for noisy sums over the generated lenders.
+    """Return the entries of ``training`` for noisy sums over the generated lenders.
 
     Args:
-        epsilon: Of a training, for a row that is added or removed.
+        epsilon: Epsilon of a training, if a row is added or removed.
     """
-    # Few small trees: every level of each is a release.
     private = {"epsilon": epsilon, "delta": 1e-5, "colluding": 1}
     return {"private": private}
 

@@ -1,4 +1,4 @@
-"""One table split among imagined parties: its columns as a federation would have them."""
+"""Splits one table among simulated parties, with columns as in a federation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,24 +20,24 @@ from opboost_ops.tables.columns import (
 )
 from opboost_ops.tables.raw_values import category_texts, label_values
 
-#: Categories that are used, the most frequent ones; all others together are one more.
+#: Maximum number of categories, the most frequent ones; all others form one more.
 _CATEGORIES = 30
-#: A text with more values than that, and than this share of the rows, is no category.
+#: Text with more values than that, and than this share of the rows, is not categorical.
 _FREE_SHARE = 0.1
-#: Numbers with more values than this are a number to be learnt, not classes.
+#: A numeric label with more values than this is for regression.
 _CLASSES = 20
-#: Bounds lie at these shares of a column: one's own table, so they may be read off it.
+#: Quantiles that serve as bounds, because the party may use its own data here.
 _ENDS = (0.005, 0.995)
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A column of a party that is imagined.
+    """A column of a simulated party.
 
     Attributes:
-        raw: As the booster takes it where nothing protects it, float64, shape (n,).
+        raw: Unprotected input of the booster, float64, shape (n,).
         codes: Integers of the domain, or of categories from 0, shape (n,).
-        categories: How many there are; 0 for a number.
+        categories: Number of categories; 0 for numbers.
     """
 
     raw: np.ndarray
@@ -47,15 +47,15 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class SplitTable:
-    """A table between a label holder and others.
+    """A table split between a label holder and other parties.
 
     Attributes:
-        task: What is learnt.
+        task: Learning task.
         label: Class indices or numbers, shape (n,).
-        classes: How many classes; 0 in regression.
+        classes: Number of classes; 0 in regression.
         own: The label holder's columns by name.
-        others: By party and name.
-        left_out: Columns that no party gets, by name: why.
+        others: Columns of the other parties, by party and name.
+        left_out: Reasons by columns that no party gets.
     """
 
     task: Task
@@ -73,22 +73,22 @@ def split_table(
     domain: Domain,
     unusable: Mapping[str, str] | None = None,
 ) -> SplitTable:
-    """Deal a table.
+    """Split a table among simulated parties.
 
     Args:
-        table: One's own, shape (n, ...).
-        label: Its label column.
-        split: Columns by party that is imagined; the label holder has all others.
-        domain: Of protected numbers.
-        unusable: Why a column is no feature, by name, as its reader says.
+        table: The party's own table, shape (n, ...).
+        label: Name of its label column.
+        split: Columns by simulated party; the label holder has all others.
+        domain: Domain of protected numbers.
+        unusable: Reasons by columns that could not be read as features.
 
     Raises:
-        ConfigError: A column is not there, assigned twice, or of no use; with all such faults.
+        ConfigError: Columns are missing, assigned twice, or unusable; lists all faults.
     """
     _require(table, label, split)
-    there = label_values(table.get_column(label))
-    there = there.fill_nan(None) if there.dtype.is_float() else there
-    rows = table.with_columns(there).filter(pl.col(label).is_not_null())
+    labels = label_values(table.get_column(label))
+    labels = labels.fill_nan(None) if labels.dtype.is_float() else labels
+    rows = table.with_columns(labels).filter(pl.col(label).is_not_null())
     values = rows.get_column(label)
     task = _task(values)
     codes, classes = encode_label(values, Label(column=label, task=task), None)
@@ -123,7 +123,7 @@ def _require(table: pl.DataFrame, label: str, split: Mapping[str, Sequence[str]]
     names = [name for columns in split.values() for name in columns]
     faults = [f"the table has no column {n}" for n in (label, *names) if n not in table.columns]
     faults += [f"{n} is assigned twice" for n in sorted(set(names)) if names.count(n) > 1]
-    faults += [f"{label} is the label, and no party's" for n in names if n == label]
+    faults += [f"{label} is the label, which stays with its holder" for n in names if n == label]
     faults += [f"{party} gets no column" for party, columns in split.items() if not columns]
     if not split:
         faults.append("--split names no party")
@@ -149,7 +149,7 @@ def _task(values: pl.Series) -> Task:
 
 
 def _useless(column: pl.Series) -> str:
-    """Why a column is left out; empty if it is not."""
+    """Return why a column is left out; empty if it is not."""
     kind = column.dtype
     if not holds_categories(kind) and kind != pl.Duration:
         return f"a column of type {type_name(kind)} is not a feature"
@@ -170,16 +170,16 @@ def _column(column: pl.Series, domain: Domain) -> Column:
         counts = text.value_counts(sort=True).get_column(column.name).to_list()
         categories = sorted(counts[:_CATEGORIES])
         codes = category_codes(text, categories)
-        # What is not among them is one more category.
+        # All other values are one more category.
         whole = np.where(np.isnan(codes), len(categories), codes)
         return Column(whole, whole.astype(np.int64), len(categories) + (len(counts) > _CATEGORIES))
     kind = column.dtype
     numbers = column.to_physical() if kind.is_temporal() else column
     raw = numbers.cast(pl.Float64).fill_null(float("nan")).to_numpy().copy()
     raw[~np.isfinite(raw)] = np.nan
-    there = raw[np.isfinite(raw)]
-    low, high = (float(end) for end in np.quantile(there, _ENDS))
+    present = raw[np.isfinite(raw)]
+    low, high = (float(end) for end in np.quantile(present, _ENDS))
     if low == high:
-        low, high = float(there.min()), float(there.max())
-    filled = np.where(np.isfinite(raw), raw, np.median(there))
+        low, high = float(present.min()), float(present.max())
+    filled = np.where(np.isfinite(raw), raw, np.median(present))
     return Column(raw, DomainMap(domain, (low, high), "linear").encode(filled), 0)

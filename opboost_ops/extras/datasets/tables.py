@@ -1,8 +1,8 @@
 """Named public tables, split between two parties as in the OpBoost paper.
 
-Party A holds the labels and the categorical columns, party B the numeric ones. Bounds are round
-numbers that anybody could declare; none is read off the data. UCI's tables are under CC BY 4.0,
-Kaggle's under the rules of its competition.
+Party A has the labels and the categorical columns, party B the numeric ones. Bounds are round
+numbers that anyone could declare without the data. UCI's tables are under CC BY 4.0, Kaggle's under
+the rules of its competition.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ FOLDER = "OPBOOST_DATASETS"
 
 _TIMEOUT = 60
 
-#: How the tables write that a value is missing.
+#: Texts for missing values in the tables.
 _MISSING = ["?", "NA"]
 
 A, B = "party_a", "party_b"
@@ -54,16 +54,16 @@ class Dataset:
     """Tables of all parties of one federation.
 
     Attributes:
-        name: Its name, also the federation's.
-        task: What is learnt.
-        tables: Table by party, each with the ID column ``id``.
-        label_holder: Who holds the label.
+        name: Name of the dataset and its federation.
+        task: Learning task.
+        tables: Tables by party, each with the ID column ``id``.
+        label_holder: The party with the label.
         label: The ``label`` entry of the federation file.
-        features: ``features`` entries by party, without uuid and mechanism.
-        holdout: ``training.holdout``.
+        features: The ``features`` entries by party, without uuid and mechanism.
+        holdout: The entry ``training.holdout``.
         epsilon: Default epsilon of its protected features.
         domain: Default bounds L and R.
-        new_rows: Table by party of people to score, without the label; empty if there are none.
+        new_rows: Tables of people to score by party, without the label; empty if there are none.
     """
 
     name: str
@@ -79,25 +79,25 @@ class Dataset:
 
 
 def table_digest(table: pl.DataFrame) -> str:
-    """Sha256 of a parsed table: names and values, whatever file they were read from."""
+    """Return the SHA-256 of a table's names and values, independent of the file's format."""
     return hashlib.sha256(table.write_csv(float_precision=6).encode()).hexdigest()
 
 
 def row_ids(prefix: str, rows: int) -> pl.Series:
-    """IDs for a table that has none: unique strings, one per row."""
+    """Return unique string IDs, one per row, for a table without IDs."""
     return pl.Series(ID, [f"{prefix}-{i:06d}" for i in range(rows)])
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a public table is found, and how it is recognised.
+    """The source of a public table.
 
     Attributes:
         file: Name of its file in the folder.
-        url: Its public home; empty where it cannot be read without further tools.
-        columns: Its columns, for homes whose file has no header.
-        digest: Of the parsed table.
-        advice: What to do by hand where there is no URL.
+        url: URL of a CSV file; empty if it is published in another format only.
+        columns: Names of its columns, for files without a header.
+        digest: Digest of the parsed table.
+        advice: How to get the file if there is no URL.
     """
 
     file: str
@@ -108,10 +108,10 @@ class Source:
 
 
 def read(source: Source) -> pl.DataFrame:
-    """The table, from the folder or its home.
+    """Read the table from the folder, or download it.
 
     Raises:
-        ConfigError: It cannot be had, or is not the table that this software knows.
+        ConfigError: The table is not available, or its digest differs.
     """
     folder = os.environ.get(FOLDER)
     if folder:
@@ -122,31 +122,31 @@ def read(source: Source) -> pl.DataFrame:
     table = table.select(source.columns)
     if table_digest(table) != source.digest:
         raise ConfigError(
-            f"{source.file} is not the table that this software knows (its digest differs).",
-            "Fetch it again from its public home.",
+            f"{source.file} is not the expected table: its digest differs.",
+            "Download it again from its public source.",
         )
     return table
 
 
 def _downloaded(source: Source) -> pl.DataFrame:
-    # Untested: written from the homes' descriptions of their files, where no network was at hand.
-    # Whatever comes back must have the known digest, so a wrong guess is an error and not a table.
+    # Not tested over a network. Downloaded tables must have the known digest, so a wrong assumption
+    # about their format is an error.
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "opboost"
     path = cache / source.file
     if path.is_file():
         return _from_file(path)
-    advice = f"Put it as {source.file} into a folder, and name that folder in {FOLDER}."
+    advice = f"Save it as {source.file} in a folder, and name that folder in {FOLDER}."
     if not source.url:
-        raise ConfigError(f"{source.file} cannot be downloaded by itself.", source.advice + advice)
+        raise ConfigError(f"{source.file} cannot be downloaded.", source.advice + advice)
     raw = b""
     try:
-        with urllib.request.urlopen(source.url, timeout=_TIMEOUT) as answer:  # noqa: S310 (fixed URLs)
-            raw = answer.read()
+        with urllib.request.urlopen(source.url, timeout=_TIMEOUT) as file:  # noqa: S310 (fixed URLs)
+            raw = file.read()
     except (urllib.error.URLError, OSError):
         pass
     if not raw:
-        raise ConfigError(f"{source.url} did not answer.", advice)
-    # The homes write commas with spaces, and no header; what was not tried says so in the docs.
+        raise ConfigError(f"{source.url} cannot be downloaded.", advice)
+    # UCI's files have spaces after commas, and no header.
     text = "\n".join(
         ",".join(cell.strip() for cell in line.split(","))
         for line in raw.decode("latin-1").splitlines()
@@ -244,7 +244,7 @@ SOURCES = {
 
 
 def credit_default() -> Dataset:
-    """UCI default of credit card clients; FederBoost's "Credit 2". Who defaults next month."""
+    """Load UCI default of credit card clients (FederBoost's "Credit 2"): default next month."""
     bounds: dict[str, list[float]] = {"X1": [0, 1_000_000]}
     bounds |= {f"X{i}": [-2, 9] for i in range(6, 12)}
     bounds |= {f"X{i}": [-100_000, 1_000_000] for i in range(12, 18)}
@@ -260,7 +260,7 @@ def credit_default() -> Dataset:
 
 
 def give_me_some_credit() -> Dataset:
-    """Kaggle Give Me Some Credit; FederBoost's "Credit 1". Who is in distress within two years."""
+    """Load Kaggle Give Me Some Credit (FederBoost's "Credit 1"): distress within two years."""
     times = {"bounds": [0, 20]}
     features: dict[str, Any] = {
         "RevolvingUtilizationOfUnsecuredLines": {"bounds": [0, 2]},
@@ -286,7 +286,7 @@ def give_me_some_credit() -> Dataset:
 
 
 def abalone() -> Dataset:
-    """UCI Abalone; DPBoost uses it. The number of rings."""
+    """Load UCI Abalone, which DPBoost uses: number of rings."""
     bounds = {
         "Length": [0, 1],
         "Diameter": [0, 1],
@@ -305,7 +305,7 @@ def abalone() -> Dataset:
 
 
 def adult() -> Dataset:
-    """UCI Adult, the train file (the paper's), 80/20; whether income exceeds 50K."""
+    """Load UCI Adult, its training file as in the paper, 80/20: income above 50K."""
     nominal = ("workclass", "education", "marital-status", "occupation", "relationship", "race",
                "sex", "native-country")  # fmt: skip
     bounds: dict[str, list[float]] = {
@@ -327,9 +327,9 @@ def adult() -> Dataset:
 
 
 def pendigits() -> Dataset:
-    """UCI Pen-based digits, both files as one table; which of ten digits was written.
+    """Load UCI Pen-based digits, both files as one table: the digit that was written.
 
-    Rows held out are drawn from the whole table, so its writers are in both parts.
+    Held-out rows are drawn from the whole table, so each writer is in both parts.
     """
     features = {name: {"bounds": [0, 100]} for name in _PEN[:-1]}
     label = {"column": "class", "task": "multiclass", "classes": list(range(10))}
@@ -344,7 +344,7 @@ def pendigits() -> Dataset:
 
 
 def powerplant() -> Dataset:
-    """UCI Combined Cycle Power Plant, 80/20; the hourly electrical output."""
+    """Load UCI Combined Cycle Power Plant, 80/20: hourly electrical output."""
     bounds = {"AT": [0, 40], "V": [25, 85], "AP": [990, 1035], "RH": [25, 105]}
     return _two_parties(
         "powerplant",
@@ -355,7 +355,7 @@ def powerplant() -> Dataset:
 
 
 def casp() -> Dataset:
-    """UCI protein structure (CASP 5-9), 80/20; the size of the residue."""
+    """Load UCI protein structure (CASP 5-9), 80/20: size of the residue."""
     bounds = {
         "F1": [0, 25_000],
         "F2": [0, 8_000],
@@ -376,7 +376,7 @@ def casp() -> Dataset:
 
 
 def _bounded(bounds: Mapping[str, Any]) -> dict[str, Any]:
-    """Declared numbers, by their bounds."""
+    """Return the entries of numeric features with bounds."""
     return {name: {"bounds": ends} for name, ends in bounds.items()}
 
 

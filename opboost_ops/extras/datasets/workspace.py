@@ -1,4 +1,4 @@
-"""Files of a whole federation in one folder: what experiments and the demo run on."""
+"""Writes the files of a whole federation into one folder, for experiments and the demo."""
 
 import hashlib
 import secrets
@@ -39,24 +39,24 @@ def write_workspace(
     scoring: Mapping[str, Any] | None = None,
     capped: bool = True,
 ) -> Path:
-    """Write the federation file, and each party's site, policy, keys and table; all agree to it.
+    """Write a federation file, and each party's site, policy, keys, tables and agreement.
 
     Args:
         dataset: The tables.
-        folder: Where; it must be empty or absent.
-        epsilon: Of all protected features; the dataset's default when absent.
-        lower: L of the domain; the dataset's default when absent.
-        upper: R of the domain; the dataset's default when absent.
-        seed: Makes split and secrets predictable, and the store a throw-away one.
+        folder: Target folder, empty or missing.
+        epsilon: Epsilon of all protected features. Default: the dataset's.
+        lower: L of the domain. Default: the dataset's.
+        upper: R of the domain. Default: the dataset's.
+        seed: Makes split and secrets reproducible, and marks the store as one of experiments.
         training: Other entries of ``training``.
-        scoring: Entries of ``scoring``; policies are written so that they allow it.
-        capped: Whether policies cap each feature at what its declared mechanism costs.
+        scoring: Entries of ``scoring``, which the policies allow.
+        capped: Whether policies cap each feature at the loss of its declared mechanism.
 
     Returns:
         The path of ``federation.yaml``.
 
     Raises:
-        ConfigError: The folder is in use, or the values make no valid federation.
+        ConfigError: The folder is not empty, or the federation is invalid.
     """
     require_empty(folder)
     public = {
@@ -70,10 +70,10 @@ def write_workspace(
     data["training"] = {"holdout": dataset.holdout, **(training or {})}
     parse_federation(data, "federation.yaml")
     for party, table in dataset.tables.items():
-        # The person who tries it is all parties at once.
+        # One person acts for all parties.
         policy = policy_data(party, data, capped, _queries(dataset))
         policy["acts"] = list(ADMIN_ACTIONS)
-        # With one seed the same people are held out.
+        # With the same seed the same people are held out.
         keyed = key if party == dataset.label_holder else None
         new = dataset.new_rows.get(party)
         write_site(folder / party, dataset.name, policy, table, new, keyed)
@@ -81,10 +81,10 @@ def write_workspace(
 
 
 def require_empty(folder: Path) -> None:
-    """Refuse a folder that is in use.
+    """Reject a folder that is not empty.
 
     Raises:
-        ConfigError: It is.
+        ConfigError: The folder is not empty.
     """
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"The folder {folder.name} is not empty.", "Name another one.")
@@ -98,15 +98,15 @@ def write_site(
     new_rows: pl.DataFrame | None,
     alignment_key: bytes | None = None,
 ) -> None:
-    """Write a party's tables, policy and site beside its keys; its own user alone may read them.
+    """Write a party's tables, policy and site beside its keys, readable by its own user only.
 
     Args:
-        folder: The party's.
+        folder: The party's folder.
         federation: Name of the federation.
         policy: Content of ``policy.yaml``.
-        table: What it trains on.
-        new_rows: What it scores, if anything.
-        alignment_key: Of the IDs, if not a fresh one per run.
+        table: Its training table.
+        new_rows: Its table to score, if any.
+        alignment_key: Key of the IDs; None for a fresh one per run.
     """
     site = site_data(folder.name, federation, Path("tables/train.parquet"))
     (folder / "tables").mkdir()
@@ -123,12 +123,12 @@ def write_site(
 
 
 def write_federation(folder: Path, data: Any, *, throwaway: bool) -> Path:
-    """Write the federation file beside its parties' folders, and the store; all agree to it.
+    """Write the federation file beside its parties' folders, the store, and all agreements.
 
     Args:
-        folder: Where.
+        folder: Folder of the federation.
         data: Content of the file.
-        throwaway: Whether the store may be written by secrets that a seed determines.
+        throwaway: Whether to mark the store as one of experiments, which allows seeded secrets.
 
     Returns:
         The path of ``federation.yaml``.
@@ -143,14 +143,14 @@ def write_federation(folder: Path, data: Any, *, throwaway: bool) -> Path:
 
 
 def agree_for_all(file: Path, keep: Collection[str] = ()) -> None:
-    """Agree to a federation file for all its parties: the person who made them speaks for them.
+    """Agree to a federation file on behalf of all its generated parties.
 
     Args:
         file: ``federation.yaml``, with a folder for each party beside it.
         keep: Versions that may still be scored under the agreement of their training.
 
     Raises:
-        ConfigError: The file or a party's site is faulty.
+        ConfigError: The file or a party's site has faults.
     """
     federation = load_federation(file)
     for party in federation.parties:
@@ -164,8 +164,8 @@ def write_keys(folder: Path, seed: bytes | None = None) -> dict[str, str]:
     """Make a party's noise secret, signing key and encryption key.
 
     Args:
-        folder: Where; made if it is absent.
-        seed: 32 bytes that determine all, for experiments; fresh randomness when absent.
+        folder: Target folder, created if missing.
+        seed: 32 bytes that determine all keys, for experiments. Default: fresh randomness.
 
     Returns:
         The public keys as the federation file names them: ``signing_key``, ``encryption_key``.
@@ -182,11 +182,11 @@ def write_keys(folder: Path, seed: bytes | None = None) -> dict[str, str]:
 
 
 def write_encryption_key(folder: Path, seed: bytes | None = None) -> str:
-    """Make a party's encryption key alone.
+    """Make only a party's encryption key.
 
     Args:
-        folder: Where; made if it is absent.
-        seed: 32 bytes that determine it, for experiments; fresh randomness when absent.
+        folder: Target folder, created if missing.
+        seed: 32 bytes that determine the key, for experiments. Default: fresh randomness.
 
     Returns:
         The public key, base64.
@@ -197,7 +197,7 @@ def write_encryption_key(folder: Path, seed: bytes | None = None) -> str:
 
 
 def site_data(party: str, federation: str, table: Path, store: str = "../exchange") -> Any:
-    """Content of a ``site.yaml``."""
+    """Return the content of a ``site.yaml``."""
     return {
         "version": 1,
         "party": party,
@@ -213,7 +213,7 @@ def site_data(party: str, federation: str, table: Path, store: str = "../exchang
 
 
 def _queries(dataset: Dataset) -> int:
-    """Twice as many people as the label holder has in all its tables."""
+    """Return twice the number of rows in the label holder's tables."""
     tables = (dataset.tables, dataset.new_rows)
     return 2 * sum(frames[dataset.label_holder].height for frames in tables
                    if dataset.label_holder in frames)  # fmt: skip
@@ -222,13 +222,14 @@ def _queries(dataset: Dataset) -> int:
 def policy_data(
     party: str, federation: Mapping[str, Any], capped: bool = True, queries: int = 1_000_000
 ) -> Any:
-    """Content of a ``policy.yaml`` that allows what the federation file declares, and no more.
+    """Return the content of a ``policy.yaml`` that allows only what the federation file declares.
 
     Args:
-        party: Whose.
-        federation: The federation file's content.
-        capped: Whether its features are capped at what their mechanisms cost.
-        queries: About how many people the label holder may ask in a month; in all, ten times that.
+        party: The policy's party.
+        federation: Content of the federation file.
+        capped: Whether its features are capped at the losses of their mechanisms.
+        queries: Maximum people that the label holder may query per month; a tenth of the maximum
+            in total.
     """
     spec = federation["parties"][party]
     data: dict[str, Any] = {"version": 1, "party": party, "require_encryption": True}
@@ -267,20 +268,20 @@ def _mechanisms(feature: Mapping[str, Any]) -> list[str]:
 
 
 def column_uuid(federation: str, party: str, feature: str) -> str:
-    """The immutable name of a named dataset's column."""
+    """Return the UUID of a dataset's column."""
     return str(uuid.uuid5(_NAMESPACE, f"{federation}/{party}/{feature}"))
 
 
 def federation_uuid(federation: str) -> str:
-    """The permanent name of a generated federation."""
+    """Return the UUID of a generated federation."""
     return str(uuid.uuid5(_NAMESPACE, federation))
 
 
 def federation_terms(purpose: str) -> dict[str, Any]:
-    """Terms of a generated federation; experiments run many nights in a month.
+    """Return the terms of a generated federation, which allow many runs per month.
 
     Args:
-        purpose: What it is for.
+        purpose: Purpose of the federation.
     """
     return {
         "purpose": purpose,
@@ -333,7 +334,7 @@ def _federation(
 
 
 def _with_edges(feature: Mapping[str, Any], most: int) -> dict[str, Any]:
-    """The feature; of declared edges no more than a smaller domain takes, evenly chosen."""
+    """Return the feature with at most as many edges as a smaller domain takes, evenly chosen."""
     scale = feature.get("scale")
     if not isinstance(scale, Mapping) or not 0 < most < len(edges := scale["edges"]):
         return dict(feature)
@@ -350,19 +351,19 @@ def _mechanism(feature: Mapping[str, Any], mechanism: Mapping[str, Any]) -> dict
 
 
 def seeded_secret(seed: int | None, federation: str, what: str) -> bytes | None:
-    """32 bytes that a seed determines, for a party or a use of its own; None without one."""
+    """Derive 32 bytes for one use from a seed; return None without a seed."""
     if seed is None:
         return None
     return hashlib.sha256(f"{seed}/{federation}/{what}".encode()).digest()
 
 
 def make_private(folder: Path) -> None:
-    """Let a party's own user alone read its site folder and the files in it."""
+    """Make a site folder and its files accessible to their own user only."""
     folder.chmod(0o700)
     for path in folder.iterdir():
         path.chmod(0o700 if path.is_dir() else 0o600)
 
 
 def dump(path: Path, data: Any) -> None:
-    """Write YAML, keys in their order."""
+    """Write YAML, with keys in their order."""
     replace_text(path, yaml.safe_dump(data, sort_keys=False, allow_unicode=True))

@@ -1,5 +1,5 @@
-"""Models for other programs: the boosters' own files, ONNX, MLflow.
+"""Export of models for other programs: the boosters' own formats, ONNX, MLflow.
 
-`export.export_model` writes a version in another form, `export.model_columns` says what its
-columns hold; `mlflow_run` runs as a process of its own.
+`export.export_model` converts a version to another format, `export.model_columns` describes its
+columns; `mlflow_run` runs in a separate process.
 """

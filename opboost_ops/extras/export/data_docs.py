@@ -1,4 +1,4 @@
-"""Data Docs of Great Expectations, from reports that are kept at home."""
+"""Data Docs of Great Expectations, from reports in the party's home."""
 
 import json
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ _SITE = "export"
 def write_data_docs(reports: Sequence[Path], folder: Path) -> Path:
     """Write Data Docs.
 
-    Their pages load scripts and styles from the web, and show the names of columns and counts of
-    rows; they are for the party's own people.
+    The pages load scripts and styles from the web. They show names of columns and counts of rows,
+    and are for the party's own people.
 
     Args:
-        reports: Files of checks in the party's home, ``quality/<boundary>.json``.
-        folder: Where the pages are written.
+        reports: Reports of checks in the party's home, ``quality/<boundary>.json``.
+        folder: Folder of the pages.
 
     Returns:
         The first page.
@@ -37,7 +37,7 @@ def write_data_docs(reports: Sequence[Path], folder: Path) -> Path:
         result = expectationSuiteValidationResultSchema.load(json.loads(path.read_bytes()))
         suite = ExpectationSuiteIdentifier(name=result.suite_name)
         run = RunIdentifier(run_time=result.meta["batch_markers"]["ge_load_time"])
-        # Their pages read it here.
+        # The pages read the run's ID from the metadata.
         result.meta["run_id"] = run
         key = ValidationResultIdentifier(suite, run, path.stem)
         store.store_validation_results(result, key, suite)

@@ -1,4 +1,4 @@
-"""A registered model for other programs, and what its columns must hold before it is used."""
+"""Export of a registered model for other programs, with a description of its input columns."""
 
 import json
 from collections.abc import Mapping
@@ -13,17 +13,17 @@ from opboost_ops.learning.boosters.trainer import MODEL_FORMATS
 from opboost_ops.learning.registry.importance import RawColumn, raw_columns
 from opboost_ops.learning.registry.registry import backend_in, federation_in, model_in
 
-#: The boosters' own take mapped columns, ONNX takes raw ones: docs/adr/0009-boosters-and-export.md.
+#: ONNX models take raw columns, all others mapped ones: docs/adr/0009-boosters-and-export.md.
 FORMATS = tuple(dict.fromkeys(form for backend in MODEL_FORMATS for form in backend.forms))
 
 _NOTE = (
-    "The model takes a matrix of 64-bit floats, its columns in this order. It expects of other "
-    "parties' features integers of the declared domain, as `values` says: raw numbers give "
-    "predictions without any meaning, and no error. It was trained on randomised integers."
+    "The model takes a matrix of 64-bit floats with its columns in this order. It expects other "
+    "parties' features as integers of the declared domain, as `values` says: raw numbers give "
+    "meaningless predictions without an error. It was trained on randomised integers."
 )
 
-#: How far x and the upper bound are above the lower one, by scale.
-_ABOVE = {
+#: Formulas of the distances a of x and b of the upper bound from the lower bound, by scale.
+_DISTANCES = {
     "linear": "a = x - lower and b = upper - lower",
     "log1p": "a = log1p(x - lower) and b = log1p(upper - lower)",
 }
@@ -33,11 +33,11 @@ class ModelColumn(Record):
     """One column of a model.
 
     Attributes:
-        name: As the model names it.
-        party: Who holds the feature.
-        feature: What it is made from.
-        values: How it is made, in words.
-        categories: Of the label holder's nominal feature, in the order of their codes.
+        name: Name in the model.
+        party: Party that has the feature.
+        feature: Feature that the column is computed from.
+        values: Description of its values.
+        categories: Categories of the label holder's nominal feature, in the order of their codes.
         declared: The feature's declaration, without its UUID and mechanism.
     """
 
@@ -53,12 +53,12 @@ class ModelColumns(Record):
     """Inputs and outputs of an exported model.
 
     Attributes:
-        note: What must not be overlooked.
+        note: Warning for users of the model.
         predicts: The label column.
-        task: What is learnt.
+        task: Learning task.
         classes: Class values in the order of the model's indices; empty for regression.
         domain: Bounds L and R of other parties' features without a domain of their own.
-        columns: In the model's order.
+        columns: Columns in the model's order.
     """
 
     note: str = _NOTE
@@ -69,29 +69,28 @@ class ModelColumns(Record):
     columns: tuple[ModelColumn, ...]
 
     def json_bytes(self) -> bytes:
-        """For programs and people."""
+        """Return the description as indented JSON."""
         return self.model_dump_json(indent=1).encode()
 
 
 def export_model(files: Mapping[str, bytes], form: str | None = None) -> bytes:
-    """A registered version's model in another program's form; its predictions are the same.
+    """Convert a registered version's model to another format with the same predictions.
 
     Args:
         files: The version's files.
-        form: ``text``, LightGBM's own file; ``json``, XGBoost's own file, or what LightGBM's
-            ``dump_model`` gives; ``onnx``, which takes raw columns; its booster's own file when
-            absent.
+        form: ``text``, LightGBM's own format; ``json``, XGBoost's own format or the output of
+            LightGBM's ``dump_model``; ``onnx``, which takes raw columns. Default: the booster's
+            own format.
 
     Raises:
-        ConfigError: There is no such form of this model.
+        ConfigError: The model cannot be exported in this format.
     """
     if form is not None and form not in FORMATS:
-        raise ConfigError(f"A model is exported as {', '.join(FORMATS)}, not as {form}.")
+        raise ConfigError(f"Models are exported as {', '.join(FORMATS)}, not as {form}.")
     backend = backend_in(files)
     if form is not None and form not in backend.forms:
         raise ConfigError(
-            f"This model is {backend.name}'s, which is exported as {' or '.join(backend.forms)}, "
-            f"not as {form}."
+            f"Models of {backend.name} are exported as {' or '.join(backend.forms)}, not as {form}."
         )
     if form == "onnx":
         dumped = backend.export(model_in(files), "json")
@@ -143,29 +142,29 @@ def _values(column: RawColumn) -> str:
         category = json.dumps(feature.categories[column.bit], ensure_ascii=False)
         return f"1 where the category is {category}, 0 elsewhere" + _missing(feature)
     if column.mapping is not None:
-        return _mapped(column.mapping, feature)
-    return _own(feature)
+        return _mapped_values(column.mapping, feature)
+    return _label_holder_values(feature)
 
 
-def _own(feature: Feature) -> str:
+def _label_holder_values(feature: Feature) -> str:
     if feature.type == "nominal":
-        words = "Position in `categories`, from 0; NaN for any other category"
+        text = "Position in `categories`, from 0; NaN for any other category"
     elif feature.type == "ordinal":
-        words = "Position in `declared.categories`, from 0"
+        text = "Position in `declared.categories`, from 0"
     else:
-        words = "The number as it is"
-    return words + _missing(feature)
+        text = "The raw number"
+    return text + _missing(feature)
 
 
-def _mapped(mapping: DomainMap, feature: Feature) -> str:
+def _mapped_values(mapping: DomainMap, feature: Feature) -> str:
     lower, upper = mapping.domain.lower, mapping.domain.upper
     if mapping.edges is not None:
-        words = f"{lower} plus how many of `declared.scale.edges` are below x"
+        text = f"{lower} + the number of `declared.scale.edges` below x"
     else:
-        words = f"{lower} + ceil(a * {upper - lower} / b), where {_ABOVE[mapping.scale]}"
+        text = f"{lower} + ceil(a * {upper - lower} / b), where {_DISTANCES[mapping.scale]}"
     x = "the position in `declared.categories`, from 0" if feature.categories else "the number"
     bounds = f"lower {mapping.bounds[0]:g} and upper {mapping.bounds[1]:g}"
-    return f"{words}, and x is {x}, clipped to {bounds}" + _missing(feature)
+    return f"{text}, and x is {x}, clipped to {bounds}" + _missing(feature)
 
 
 def _missing(feature: Feature) -> str:

@@ -1,6 +1,6 @@
-"""Records a version in MLflow; `tracking.py` starts it as a process of its own.
+"""Records a version in MLflow; `tracking.py` starts this module in a separate process.
 
-MLflow has threads, settings and output of its own, which prints the server's address.
+MLflow has its own threads and settings, and its output includes the server's address.
 """
 
 import json
@@ -21,7 +21,7 @@ from opboost_ops.learning.registry.registry import Registry, backend_in, federat
 from opboost_ops.learning.registry.tracking import UPLOADED
 from opboost_ops.reports.version_page import card_page
 
-#: The tag by which a version's run is found again.
+#: The tag that identifies a version's run.
 _TAG = "opboost.version"
 
 
@@ -29,12 +29,12 @@ def record(name: str, version: str, files: Mapping[str, bytes]) -> bool:
     """Ensure that a version has a finished run, is registered, and is the alias ``champion``.
 
     Args:
-        name: The federation's: that of the experiment and of the registered model.
+        name: Name of the federation, and of the experiment and the registered model.
         version: The version.
-        files: Its files.
+        files: Files of the version.
 
     Returns:
-        Whether it was uploaded now.
+        True if this call uploaded it.
     """
     import mlflow
 
@@ -59,7 +59,7 @@ def _new_run(version: str, files: Mapping[str, bytes]) -> str:
     import mlflow
 
     federation = federation_in(files)
-    # What MLflow would fill in: a path and a login of this machine.
+    # Otherwise MLflow fills in a path and a user name of this machine.
     about = {"mlflow.source.name": f"opboost-ops {__version__}", "mlflow.user": "opboost-ops"}
     with (
         mlflow.start_run(run_name=version, tags={_TAG: version, **about}) as run,
@@ -68,7 +68,7 @@ def _new_run(version: str, files: Mapping[str, bytes]) -> str:
         mlflow.log_params(_parameters(federation))
         mlflow.log_metrics(_metrics(json.loads(files["evaluation.json"])["metrics"]))
         mlflow.log_text(files["card.json"].decode(), "card.json")
-        # Without curves, which show single held-out rows.
+        # Without curves, which disclose single held-out rows.
         card = Card.model_validate_json(files["card.json"])
         mlflow.log_text(card_page(card), "card.html")
         if _portable(files):
@@ -85,7 +85,7 @@ def _new_run(version: str, files: Mapping[str, bytes]) -> str:
 
 
 def _portable(files: Mapping[str, bytes]) -> bool:
-    """True if there is a form that takes raw columns; XGBoost's models have none."""
+    """Return True if a format takes raw columns, which XGBoost's models do not have."""
     return "onnx" in backend_in(files).forms
 
 
@@ -106,9 +106,10 @@ def _metrics(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Record the version that the arguments name; a failure is one line of ours.
+    """Record the version that the arguments name.
 
-    Its traceback, and all that MLflow prints, goes to the other stream, which stays at home.
+    Standard output has one line: the outcome, or the error. Tracebacks and MLflow's output go to
+    standard error, which stays in the party's home.
     """
     folder, name, version = sys.argv[1:]
     try:

@@ -1,6 +1,6 @@
-"""The pyfunc of a version in MLflow: it scores raw rows with the version's ONNX file.
+"""The pyfunc model of a version in MLflow, which scores raw rows with the version's ONNX file.
 
-MLflow keeps a copy of this file, so that it runs without OpBoost.
+MLflow stores a copy of this file, so it must run without OpBoost.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ class Scorer(mlflow.pyfunc.PythonModel):  # type: ignore[misc, name-defined, unu
 
     def load_context(self, context: Any) -> None:
         """Load the ONNX file."""
-        import onnxruntime  # Not where the version is recorded.
+        import onnxruntime  # Not installed where the version is recorded.
 
         providers = ["CPUExecutionProvider"]
         path = context.artifacts["model"]
@@ -25,7 +25,7 @@ class Scorer(mlflow.pyfunc.PythonModel):  # type: ignore[misc, name-defined, unu
         """Score rows.
 
         Raises:
-            ValueError: A column is not there, or is of another type.
+            ValueError: A column is missing or has another type.
         """
         del context, params
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
@@ -40,10 +40,10 @@ class Scorer(mlflow.pyfunc.PythonModel):  # type: ignore[misc, name-defined, unu
 
 def _column(raw: "pd.Series[Any]", kind: str) -> np.ndarray:
     cells = [None if gap else cell for cell, gap in zip(raw.tolist(), raw.isna(), strict=True)]
-    texts = kind == "tensor(string)"
-    if any(cell is not None and isinstance(cell, str) != texts for cell in cells):
-        raise ValueError(f"{raw.name} must hold {'texts' if texts else 'numbers'}.")
-    if texts:
+    is_text = kind == "tensor(string)"
+    if any(cell is not None and isinstance(cell, str) != is_text for cell in cells):
+        raise ValueError(f"{raw.name} must contain {'strings' if is_text else 'numbers'}.")
+    if is_text:
         return np.array([(cell or "").strip() for cell in cells], dtype=object)
     return np.array([np.nan if cell is None else float(cell) for cell in cells])
 

@@ -1,8 +1,8 @@
-"""A version as one ONNX file that takes raw columns: their mapping is part of the graph.
+"""A version as one ONNX file that takes raw columns and maps them itself.
 
-Numbers stay 64 bits wide throughout: ``TreeEnsemble`` of ``ai.onnx.ml`` 5 takes thresholds and
-leaves of that width. A domain integer is never computed: a threshold between two of them becomes
-the greatest raw number that is encoded as the lower one, to the bit (`DomainMap.highest`).
+All numbers have 64 bits: ``TreeEnsemble`` of ``ai.onnx.ml`` 5 accepts thresholds and leaves of that
+width. Domain integers are not computed. Instead, a threshold between two of them becomes the
+greatest raw number that is encoded as the lower one, exact to the bit (`DomainMap.highest`).
 """
 
 import json
@@ -25,10 +25,10 @@ from opboost_ops.learning.registry.importance import RawColumn, raw_columns
 
 _ML = "ai.onnx.ml"
 
-#: How a node compares, in the numbers of the standard.
+#: Comparison modes of nodes, as the standard numbers them.
 _AT_MOST, _MEMBER = 0, 6
 
-#: What is known of a node, in the names of the standard.
+#: Attributes of nodes, as the standard names them.
 _NODE = (
     "nodes_featureids",
     "nodes_modes",
@@ -41,16 +41,16 @@ _NODE = (
 )
 
 _NOTE = (
-    "An input for each raw column, with a value per row: numbers as doubles, NaN where missing, "
-    "dates in their declared unit since 1970; categories as texts without blanks around them, "
-    "empty where missing. The score is NaN where OpBoost refuses the row: no value where one is "
-    "needed, an infinite one, an undeclared category. The file has thresholds and categories of "
-    "the label holder, and other parties' split values."
+    "One input per raw column, with one value per row: numbers as doubles, NaN if missing, dates "
+    "in their declared unit since 1970; categories as strings without surrounding whitespace, "
+    "empty if missing. The score is NaN for rows that OpBoost rejects: a required value is missing "
+    "or infinite, or a category is undeclared. The file contains thresholds and categories of the "
+    "label holder, and other parties' split values."
 )
 
 
 class _Graph:
-    """Nodes under construction; each result has a name of its own unless one is given."""
+    """A graph under construction; results get unique names unless a name is given."""
 
     def __init__(self) -> None:
         require_extra("onnx", "onnx", "The format onnx was asked for", "onnx")
@@ -81,13 +81,13 @@ class _Graph:
     def where_missing(self, of: str, value: float) -> str:
         return self.add("Where", self.add("IsNaN", of), self.constant(value), of)
 
-    def take(self, name: str, kind: Any) -> str:
-        """An input, as a column of its own, shape (n, 1)."""
+    def add_input(self, name: str, kind: Any) -> str:
+        """Add an input, and return it as a column, shape (n, 1)."""
         self.inputs.append(self._typed(name, kind))
         return self.add("Reshape", name, self.constant([-1, 1], np.int64))
 
-    def give(self, name: str, of: str, kind: Any = np.float64, place: int = 0) -> None:
-        """A column of a matrix as an output, shape (n,)."""
+    def add_output(self, name: str, of: str, kind: Any = np.float64, place: int = 0) -> None:
+        """Add a column of a matrix as an output, shape (n,)."""
         self.add("Gather", of, self.constant(place, np.int64), name=name, axis=1)
         self.outputs.append(self._typed(name, kind))
 
@@ -100,23 +100,25 @@ class _Graph:
 
 
 def onnx_model(federation: Federation, files: Mapping[str, bytes], dumped: str) -> bytes:
-    """The file: inputs named ``party.feature``, outputs as in a file of scores in mode ``local``.
+    """Return the ONNX file of a version.
+
+    Inputs are named ``party.feature``; outputs are named as in score files of mode ``local``.
 
     Args:
-        federation: As the version was trained.
+        federation: The federation with which the version was trained.
         files: The version's files.
         dumped: Its model as LightGBM's JSON.
 
     Raises:
-        ConfigError: The extra is not installed, or the model's objective is not known here.
+        ConfigError: The extra is not installed, or the model's objective is not supported.
     """
     graph, facts, model = _Graph(), json.loads(files["columns.json"]), json.loads(dumped)
     columns = raw_columns(federation, facts)
-    matrix, refused = _matrix(graph, federation, columns)
+    matrix, rejected = _matrix(graph, federation, columns)
     trees = _trees(graph, model, [column.mapping for column in columns])
-    raw = graph.add("Add", graph.add("TreeEnsemble", matrix, domain=_ML, **trees), refused)
-    decided = _threshold(federation, files)
-    _outputs(graph, facts, decided, _predicted(graph, raw, model["objective"]))
+    raw = graph.add("Add", graph.add("TreeEnsemble", matrix, domain=_ML, **trees), rejected)
+    limit = _threshold(federation, files)
+    _outputs(graph, facts, limit, _predictions(graph, raw, model["objective"]))
     make = graph.make
     proto = make.make_model(
         make.make_graph(graph.nodes, "model", graph.inputs, graph.outputs, graph.constants),
@@ -132,14 +134,14 @@ def onnx_model(federation: Federation, files: Mapping[str, bytes], dumped: str) 
 
 
 def _matrix(graph: _Graph, federation: Federation, columns: Sequence[RawColumn]) -> tuple[str, str]:
-    """The model's columns, of its raw ones; and 0 for each row, or NaN where it is refused."""
+    """Return the model's columns, and for each row 0, or NaN if the row is rejected."""
     first = {column.source: column for column in reversed(columns)}
     sources = {name: _input(graph, column) for name, column in first.items()}
     lacking: dict[str, str] = {}
     for party in federation.feature_holders if federation.keeps_all else ():
         gaps = [gap for name, (_, gap) in sources.items() if first[name].party == party]
-        together = reduce(lambda left, other: graph.add("Mul", left, other), gaps)
-        lacking[party] = graph.cast(together, np.bool_)
+        all_missing = reduce(lambda left, other: graph.add("Mul", left, other), gaps)
+        lacking[party] = graph.cast(all_missing, np.bool_)
 
     def unless_lacking(column: RawColumn, of: str, value: float) -> str:
         if column.party not in lacking:
@@ -158,26 +160,26 @@ def _matrix(graph: _Graph, federation: Federation, columns: Sequence[RawColumn])
         values = gap if column.made == "missing" else values
         stacked.append(unless_lacking(column, values, math.nan))
     # 0 times NaN, and 0 times infinity, is NaN.
-    nothing = graph.add("Mul", graph.add("Concat", *checked, axis=1), graph.constant(0.0))
+    zeros = graph.add("Mul", graph.add("Concat", *checked, axis=1), graph.constant(0.0))
     return graph.add("Concat", *stacked, axis=1), graph.add(
-        "ReduceSum", nothing, graph.constant([1], np.int64)
+        "ReduceSum", zeros, graph.constant([1], np.int64)
     )
 
 
 def _input(graph: _Graph, column: RawColumn) -> tuple[str, str]:
-    """A raw column as numbers with its fill, and 1 where it was missing."""
+    """Return a raw column as numbers with its fill, and 1 where it was missing."""
     if column.declared.type == "numeric":
-        numbers = graph.take(column.source, np.float64)
+        numbers = graph.add_input(column.source, np.float64)
         gap, missing = graph.cast(graph.add("IsNaN", numbers)), column.declared.missing
         if isinstance(missing, Fill):
             numbers = graph.where_missing(numbers, float(missing.fill))
         return numbers, gap
-    text = graph.take(column.source, np.object_)
-    return _looked_up(graph, text, *_codes(column)), _looked_up(graph, text, {"": 1.0}, 0.0)
+    text = graph.add_input(column.source, np.object_)
+    return _encode(graph, text, *_codes(column)), _encode(graph, text, {"": 1.0}, 0.0)
 
 
 def _codes(column: RawColumn) -> tuple[dict[str, float], float]:
-    """The number of each raw category, and that of any other; infinity for one that is refused."""
+    """Return codes of raw categories, and the code of all others; infinity rejects the row."""
     feature, absent = column.declared, math.nan if column.made == "code" else math.inf
     declared = feature.categories or ()
     order = {name: float(at) for at, name in enumerate(column.categories or declared)}
@@ -194,13 +196,13 @@ def _codes(column: RawColumn) -> tuple[dict[str, float], float]:
 
 
 def _forms(raw: str) -> tuple[str, ...]:
-    """A category as tables write it: decomposed, too, and as 3.0 where a column has gaps."""
+    """Return a category's spellings in tables: also decomposed, and 3.0 in columns with gaps."""
     form = canonical(raw)
     others = (unicodedata.normalize("NFD", form), f"{form}.0")
     return (raw, form, *(other for other in others if canonical(other) == form))
 
 
-def _looked_up(graph: _Graph, of: str, codes: Mapping[str, float], default: float) -> str:
+def _encode(graph: _Graph, of: str, codes: Mapping[str, float], default: float) -> str:
     return graph.add(
         "LabelEncoder",
         of,
@@ -214,7 +216,7 @@ def _looked_up(graph: _Graph, of: str, codes: Mapping[str, float], default: floa
 def _trees(
     graph: _Graph, model: Mapping[str, Any], mappings: Sequence[DomainMap | None]
 ) -> dict[str, Any]:
-    """The attributes of ``TreeEnsemble``."""
+    """Return the attributes of ``TreeEnsemble``."""
     targets = model["num_tree_per_iteration"]
     nodes: list[tuple[Any, ...]] = []
     leaves: list[tuple[int, float]] = []
@@ -246,7 +248,7 @@ def _trees(
         root = tree["tree_structure"]
         roots.append(len(nodes))
         if "leaf_value" in root:
-            # A root is a node: this one has the same leaf on both sides.
+            # A root must be a node: use one with the same leaf on both sides.
             split = {"decision_type": "<=", "split_feature": 0, "threshold": 0.0}
             root = {**split, "missing_type": "", "left_child": root, "right_child": root}
         place(root, number % targets)
@@ -265,15 +267,15 @@ def _trees(
 
 
 def _raw_threshold(mapping: DomainMap, threshold: float) -> float:
-    """The greatest raw number whose integer is at most a threshold."""
+    """Return the greatest raw number whose integer is at most a threshold."""
     lowest, highest = mapping.encode(np.array(mapping.bounds))
     if threshold < lowest:
         return -math.inf
     return math.inf if threshold >= highest else mapping.highest(math.floor(threshold))
 
 
-def _predicted(graph: _Graph, raw: str, objective: str) -> str:
-    """Predictions of raw scores, as LightGBM makes them."""
+def _predictions(graph: _Graph, raw: str, objective: str) -> str:
+    """Return predictions for raw scores, as LightGBM computes them."""
     name, _, slope = objective.partition(" sigmoid:")
     if name == "binary":
         return graph.add("Sigmoid", graph.add("Mul", raw, graph.constant(float(slope))))
@@ -284,11 +286,11 @@ def _predicted(graph: _Graph, raw: str, objective: str) -> str:
         return graph.add("Exp", raw)
     if name in ("regression", "regression_l1", "huber", "quantile"):
         return raw
-    raise ConfigError(f"A model of the objective {objective} cannot be exported as ONNX.")
+    raise ConfigError(f"Models with the objective {objective} cannot be exported as ONNX.")
 
 
 def _threshold(federation: Federation, files: Mapping[str, bytes]) -> float:
-    """The uncalibrated score above which mode ``local`` decides for the second class."""
+    """Return the uncalibrated score above which mode ``local`` predicts the second class."""
     fitted = json.loads(files.get("scoring.json", b"{}")).get("local", {})
     limit = threshold(federation.scoring.cost_ratio)
     calibration = fitted.get("calibration")
@@ -298,20 +300,20 @@ def _threshold(federation: Federation, files: Mapping[str, bytes]) -> float:
 def _outputs(graph: _Graph, facts: Mapping[str, Any], threshold: float, scores: str) -> None:
     classes = facts["classes"]
     if not classes:
-        graph.give("score", scores)
+        graph.add_output("score", scores)
         return
     if facts["task"] == "binary":
-        graph.give("score", scores)
+        graph.add_output("score", scores)
         index = graph.cast(graph.add("Greater", scores, graph.constant(threshold)), np.int64)
         scores = graph.add("Concat", graph.add("Sub", graph.constant(1.0), scores), scores, axis=1)
     else:
-        graph.give("score", graph.add("ReduceMax", scores, graph.constant([1], np.int64)))
+        graph.add_output("score", graph.add("ReduceMax", scores, graph.constant([1], np.int64)))
         index = graph.add("ArgMax", scores, axis=1)
     kind = np.int64 if isinstance(classes[0], int) else np.object_
     names = graph.add("Gather", graph.constant(classes, kind), index)
-    if kind is np.object_:  # A refused row is of none.
+    if kind is np.object_:  # Rejected rows have no class.
         first = graph.add("Gather", scores, graph.constant([0], np.int64), axis=1)
         names = graph.add("Where", graph.add("IsNaN", first), graph.constant("", kind), names)
-    graph.give("class", names, kind)
+    graph.add_output("class", names, kind)
     for place, name in enumerate(classes):
-        graph.give(f"probability_{name}", scores, place=place)
+        graph.add_output(f"probability_{name}", scores, place=place)

@@ -1,4 +1,4 @@
-"""`opboost plan --write`: cells and mechanisms that gain most, and a proposal in the file."""
+"""`opboost plan --write`: the best cells and mechanisms, written into the federation file."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -24,7 +24,7 @@ from opboost_ops.privacy.edge_charges import edges_loss
 from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.tables.local import read_rows
 
-#: What cells of equal shares of the public rows are called.
+#: Name of cells with equal shares of the public rows.
 SAMPLED = "edges of this sample"
 
 
@@ -35,25 +35,25 @@ def order_kept(
     domain: Domain,
     target: np.ndarray | None = None,
 ) -> tuple[float, float]:
-    """Share of raw values' variance that the best guess explains, and that guess's typical error.
+    """Return the share of the target's variance that the best guess explains, and its RMS error.
 
     Args:
         values: Raw values inside the bounds, shape (n,).
-        mapping: How they lie on the domain.
-        mechanism: What releases them.
-        domain: Theirs.
-        target: What is guessed of each row, shape (n,); the raw values when absent.
+        mapping: Their mapping to the domain.
+        mechanism: The mechanism that releases them.
+        domain: Their domain.
+        target: Numbers to guess, shape (n,). Default: the raw values.
     """
     target = values if target is None else target
     codes = mapping.encode(values) - domain.lower
     rows = np.bincount(codes, minlength=domain.size) / len(values)
     sums = np.bincount(codes, target - target.mean(), minlength=domain.size) / len(values)
-    law = mechanism.channel(domain).probabilities()
-    likely = rows @ law
-    used = likely > 0
-    explained = float(((sums @ law)[used] ** 2 / likely[used]).sum())
-    whole = float(target.var())
-    return (explained / whole if whole else 1.0), math.sqrt(max(whole - explained, 0.0))
+    channel = mechanism.channel(domain).probabilities()
+    outputs = rows @ channel
+    used = outputs > 0
+    explained = float(((sums @ channel)[used] ** 2 / outputs[used]).sum())
+    variance = float(target.var())
+    return (explained / variance if variance else 1.0), math.sqrt(max(variance - explained, 0.0))
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,15 @@ class ScaleLine:
     """A column on one kind of cells.
 
     Attributes:
-        cells: Which.
-        edges: What their edges cost, which is part of every loss.
-        loss_1: Of a step of the domain.
-        near: A step of equal cells, in the feature's unit.
-        loss_near: Of values so far apart, at worst.
-        loss_whole: Of any two values.
+        cells: Kind of the cells.
+        edges: Loss of their edges, which is included in all losses.
+        loss_1: Loss of one step of the domain.
+        near: Width of equal cells, in the feature's unit.
+        loss_near: Maximum loss of two values at this distance.
+        loss_whole: Maximum loss of any two values.
         narrowest: Width of the narrowest cell, in the feature's unit.
-        kept: Share of the variance of ranks of public rows that the best guess from a released
-            value explains; None without a sample.
+        kept: Share of the variance of public rows' ranks that the best guess from a released value
+            explains; None without a sample.
     """
 
     cells: str
@@ -85,13 +85,13 @@ class ScaleLine:
 def scales_of(
     federation: Federation, party: str, samples: Mapping[str, np.ndarray] | None = None
 ) -> dict[str, list[ScaleLine]]:
-    """`compare_scales` of every column of a feature holder that may lie on several kinds of cells.
+    """Return `compare_scales` for a feature holder's columns with a choice of cells.
 
     Args:
-        federation: As declared.
+        federation: The declared federation.
         party: The feature holder.
-        samples: Public raw values by feature; then of all numbers with more than two values,
-            otherwise of those with edges.
+        samples: Public raw values by feature, to compare all numbers with more than two values. If
+            None, only numbers with edges are compared.
     """
     return {
         name: compare_scales(federation, party, name, (samples or {}).get(name))
@@ -110,16 +110,16 @@ def scales_of(
 def compare_scales(
     federation: Federation, party: str, name: str, sample: np.ndarray | None = None
 ) -> list[ScaleLine]:
-    """The kinds of cells that a column may lie on, at the loss of one step that it has now.
+    """Compare the kinds of cells that a column may have, at its declared loss of one step.
 
-    On its cells as declared a column goes through its own mechanism, on others through the clamped
-    geometric one; with a sample on all cells, so that only these differ. Losses include those of
-    the edges.
+    The declared cells are combined with the declared mechanism, all others with the clamped
+    geometric one; with a sample all are combined with the geometric one, so that only the cells
+    differ. Losses include those of the edges.
 
     Args:
-        federation: As declared.
+        federation: The declared federation.
         party: The feature holder.
-        name: Of a numeric feature with bounds and a mechanism.
+        name: A numeric feature with bounds and a mechanism.
         sample: Public raw values, shape (n,).
     """
     feature = federation.parties[party].features[name]
@@ -165,30 +165,30 @@ def compare_scales(
 
 
 def _most_steps(ends: np.ndarray, near: float) -> int:
-    """How many steps of the domain values can be apart that are near in the feature's unit.
+    """Return the maximum steps of the domain between two values at a given distance.
 
     Args:
-        ends: Where cells end, rising, shape (n,); a value at an end lies below it.
-        near: A distance.
+        ends: Upper ends of the cells, increasing, shape (n,); an end belongs to the cell below it.
+        near: Distance in the feature's unit.
     """
-    # Of two values a hair beyond an end and as far below another as rounding leaves it.
+    # The worst pair begins just above an end; the factor allows for rounding.
     reached = np.searchsorted(ends, ends + near * (1 - 1e-9), side="left")
     return int((reached - np.arange(len(ends))).max(initial=0))
 
 
 def inside(values: np.ndarray, feature: Feature) -> np.ndarray:
-    """Finite values, clipped to a feature's bounds.
+    """Return the finite values, clipped to a feature's bounds.
 
     Args:
-        values: Raw, shape (n,).
-        feature: With bounds.
+        values: Raw values, shape (n,).
+        feature: A feature with bounds.
     """
     assert feature.bounds is not None
     return np.asarray(np.clip(values[np.isfinite(values)], *feature.bounds))
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """Places of values in their order; equal ones share the middle of theirs."""
+    """Return the ranks of values; equal values have the mean of their ranks."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[inverse.reshape(-1)])
 
@@ -196,17 +196,17 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 def with_best_scales(
     federation: Federation, party: str, sample: Path
 ) -> tuple[Federation, dict[str, Any]]:
-    """A federation with each number of a party on the cells that keep most order of a sample.
+    """Return a federation with the cells that preserve most of the order of a sample.
 
-    Private edges that are declared compete with what they cost.
+    Declared private edges are compared including their loss.
 
     Args:
-        federation: As declared.
+        federation: The declared federation.
         party: The feature holder.
-        sample: Public rows.
+        sample: File of public rows.
 
     Returns:
-        The federation, and ``scale`` by feature where it is another one.
+        The federation, and the ``scale`` of each feature that has changed.
     """
     frame = read_rows(sample)
     features = dict(federation.parties[party].features)
@@ -245,24 +245,24 @@ def best_by_gain(
     sample: Path,
     candidates: Mapping[str, Sequence[Mechanism]],
 ) -> dict[str, tuple[Mechanism, bool]]:
-    """The mechanism and cells of each column that say most of the label in a public sample.
+    """Return the mechanism and cells of each column that explain most of the label in a sample.
 
-    Columns are chosen one by one; where they say no more together than as they are declared, that
-    stays.
+    Columns are chosen one by one. If together they explain no more than the declaration, the
+    declaration is kept.
 
     Args:
-        declared: The federation.
-        rescaled: The same on other cells.
+        declared: The declared federation.
+        rescaled: The same federation with other cells.
         party: The feature holder.
-        sample: Public rows with the label.
-        candidates: By column.
+        sample: File of public rows with the label.
+        candidates: Candidate mechanisms by column.
 
     Returns:
-        By column its mechanism, and whether its cells are those of ``rescaled``; empty where the
-        declaration stays.
+        The mechanism of each column, and whether it uses the cells of ``rescaled``; empty if the
+        declaration is kept.
 
     Raises:
-        ContractError: The sample lacks the label or a column.
+        ContractError: The sample has no label, or lacks a column.
     """
     names, common = list(candidates), declared.domain.to_domain()
     now, other = (of_sample(where, party, sample, names)[0] for where in (declared, rescaled))
@@ -283,7 +283,7 @@ def best_by_gain(
 
 
 def _with(evidence: Evidence, other: Evidence, columns: Sequence[int]) -> Evidence:
-    """Evidence with some columns of another one of the same rows."""
+    """Replace some columns of evidence by those of other evidence on the same rows."""
     marginals, means = evidence.marginals.copy(), evidence.means.copy()
     marginals[columns], means[:, columns] = other.marginals[columns], other.means[:, columns]
     assert evidence.codes is not None and other.codes is not None
@@ -307,8 +307,8 @@ def write_proposal(
     Args:
         file: ``federation.yaml``; its comments are lost.
         party: The feature holder.
-        mechanisms: By feature.
-        scales: By feature.
+        mechanisms: ``mechanism`` entries by feature.
+        scales: ``scale`` entries by feature.
         folder: Folder of the channels' tables.
         left_out: Features that are no longer released.
 

@@ -1,7 +1,7 @@
-"""Training on everybody's raw columns, to compare a federation of generated or public tables with.
+"""Training on all parties' raw columns, as a reference for generated or public datasets.
 
-No stage ever sees joined raw columns. This module does, after a run, because nobody's data are in
-the tables; `demo`, `run --dataset` and benchmarks call it, never a production DAG.
+This module joins raw columns after a run, which no stage does. It is for tables without private
+data only: `demo`, `run --dataset` and benchmarks call it, never a production DAG.
 """
 
 from collections.abc import Mapping
@@ -30,18 +30,17 @@ from opboost_ops.pipeline.steps.train import parameters_of
 
 
 def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: str) -> Any:
-    """Accuracy of the federation beside training on everybody's raw columns, and alone.
+    """Compare the accuracy of a federation with centralised training and the label holder alone.
 
     Args:
-        sites: Every party's ``site.yaml``.
+        sites: Each party's ``site.yaml``.
         federation: Name of the federation.
-        label_holder: Its label holder.
+        label_holder: Name of its label holder.
         run: A finished run.
 
     Returns:
-        ``centralised``, ``label_holder_alone``, ``federated`` (on exact values)
-        and ``federated_MODE`` for each mode that the run evaluated,
-        each with accuracy and auc, or mse and r2.
+        Metrics (accuracy and auc, or mse and r2) of ``centralised``, ``label_holder_alone``,
+        ``federated`` (on exact values) and ``federated_MODE`` for each evaluated mode.
     """
     own = load_site(sites[label_holder])
     home = Home(own.home / federation / run)
@@ -49,33 +48,33 @@ def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: 
     declared = parse_federation(plan.document["federation"], "plan")
     facts, train = home.json("frame"), home.json("alignment")["train"]
     tables = {party: _table(declared, party, run, path) for party, path in sites.items()}
-    label, everything, protected = _joined(declared, tables, home, facts)
+    label, raw, unprotected = _joined(declared, tables, home, facts)
     label_spec = declared.parties[label_holder].label
     assert label_spec is not None
     labels, classes = encode_label(label, label_spec, train)
     parameters = with_tuned(home, parameters_of(declared.training, facts["task"], classes))
     model = home.read(format_of(parameters.trainer).file).decode()
     if parameters.trainer == "dpboost":
-        # What privacy of the model costs is part of the comparison.
+        # Compare with a model without privacy.
         parameters = replace(parameters, trainer="lightgbm", private=None)
     names = tuple(facts["names"])
     weight = frame_of(home.table("frame"), facts).weight
-    matrix = np.asfortranarray(everything[:train])
+    matrix = np.asfortranarray(raw[:train])
     frame = Frame(names, matrix, tuple(facts["categories"]), (), weight=weight)
     centralised = trainer.train(frame, labels[:train], parameters)
     scored = {
-        "centralised": predict(centralised, everything[train:]),
-        "federated": predict(model, protected[train:]),
+        "centralised": predict(centralised, raw[train:]),
+        "federated": predict(model, unprotected[train:]),
     }
-    judged = {
+    evaluated = {
         name: scores.evaluate(parameters.task, labels[train:], prediction)
         for name, prediction in scored.items()
     }
-    return judged | home.json("evaluation")["metrics"]
+    return evaluated | home.json("evaluation")["metrics"]
 
 
 def _table(federation: Federation, party: str, run: str, path: Path) -> pl.DataFrame:
-    """A party's training table as the run read it, by declared names."""
+    """Return a party's training table as the run read it, with declared names."""
     site, policy = load_party(path)
     home = Home(site.home / federation.name / run)
     return whole_table(PartyContext(federation, run, party, site, policy, home))
@@ -87,7 +86,7 @@ def _joined(
     home: Home,
     facts: Mapping[str, Any],
 ) -> tuple[pl.Series, np.ndarray, np.ndarray]:
-    """The label, and all columns as they are and as they would be without noise."""
+    """Return the label, all raw columns, and all columns encoded without noise."""
     owner, identity = federation.label_holder, federation.id.column
     order = tables[owner][integers(home.table("alignment"), "position")]
     rows = {

@@ -1,4 +1,4 @@
-"""A mechanism's exact channel, and channels designed for a prior at two losses."""
+"""Exact channels of mechanisms, and channels designed for a prior under two losses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from opboost_ops.privacy.design import Cost, design
 from opboost_ops.privacy.loss import LossCurve, loss_curve
 
 #: Mechanisms by short name.
-_KNOWN: Mapping[str, type[Any]] = {
+_MECHANISMS: Mapping[str, type[Any]] = {
     "global": mechanisms.GlobalMap,
     "geometric": mechanisms.Geometric,
     "adj": mechanisms.AdjMap,
@@ -33,13 +33,13 @@ _KNOWN: Mapping[str, type[Any]] = {
 
 @dataclass(frozen=True)
 class Measured:
-    """A channel and what it costs.
+    """A channel and its losses.
 
     Attributes:
-        channel: Integer counts out of 2^64.
+        channel: The channel, as integer counts out of 2^64.
         curve: Its loss curve.
-        design: Of a designed channel: ``expected_cost``, ``table_digest``, ``declaration`` and
-            ``prior``.
+        design: ``expected_cost``, ``table_digest``, ``declaration`` and ``prior`` of a designed
+            channel; otherwise empty.
     """
 
     channel: Channel
@@ -51,7 +51,7 @@ class Measured:
         return f"Measured({self.curve.mechanism}: {inputs} x {outputs}, loss {self.curve.loss})"
 
     def document(self) -> dict[str, Any]:
-        """The same as JSON."""
+        """Return the channel and its losses as a JSON object."""
         return {
             "mechanism": self.curve.mechanism,
             "inputs": self.channel.inputs.tolist(),
@@ -81,38 +81,42 @@ def channel(
         mechanism: A short name: global, geometric, designed, adj, local, bucket, grr, piecewise.
         lower: L of the domain.
         upper: R of the domain.
-        most: Of a designed channel, the loss between any two values.
-        cost: Of a designed channel, what it minimises the expectation of: absolute or squared.
-        prior: Of a designed channel, weights of all values with commas; even when absent.
+        most: Maximum loss between any two values of a designed channel.
+        cost: Cost whose expectation a designed channel minimises: absolute or squared.
+        prior: Weights of all values for a designed channel, separated by commas. Default: even.
         out: A new file for a designed channel's table.
-        parameters: ``epsilon`` and what else the mechanism takes: ``theta``, ``alpha``,
+        parameters: ``epsilon`` and other parameters of the mechanism: ``theta``, ``alpha``,
             ``buckets``; those of other mechanisms are ignored.
 
     Raises:
-        ConfigError: A name is not known, or a value is out of range.
+        ConfigError: A name is unknown, or a value is out of range.
     """
-    if mechanism not in {*_KNOWN, "designed"}:
-        names = ", ".join([*_KNOWN, "designed"])
+    if mechanism not in {*_MECHANISMS, "designed"}:
+        names = ", ".join([*_MECHANISMS, "designed"])
         raise ConfigError(f"There is no mechanism {mechanism}.", f"Choose one of {names}.")
-    every = {name for kind in _KNOWN.values() for name in kind.model_fields} - {"name"}
-    if unknown := sorted(parameters.keys() - every):
-        listed = ", ".join(sorted(every))
-        raise ConfigError(f"No mechanism takes {', '.join(unknown)}.", f"There are {listed}.")
+    all_parameters = {name for kind in _MECHANISMS.values() for name in kind.model_fields} - {
+        "name"
+    }
+    if unknown := sorted(parameters.keys() - all_parameters):
+        names = ", ".join(sorted(all_parameters))
+        raise ConfigError(
+            f"No mechanism has a parameter {', '.join(unknown)}.", f"Choose from {names}."
+        )
     domain = Domain(lower, upper)
     if problem := domain.size_problem():
-        raise ConfigError(f"The domain {problem}.", "Bring --lower and --upper nearer together.")
+        raise ConfigError(f"The domain {problem}.", "Choose --lower and --upper closer together.")
     parameters = {"epsilon": 1.0, **parameters}
     designed: dict[str, Any] = {}
     if mechanism == "designed":
         file = None if out is None else Path(out)
         built, designed = _designed(domain, parameters["epsilon"], most, cost, prior, file)
     else:
-        kind = _KNOWN[mechanism]
-        taken = {name: parameters[name] for name in kind.model_fields if name in parameters}
+        kind = _MECHANISMS[mechanism]
+        arguments = {name: parameters[name] for name in kind.model_fields if name in parameters}
         try:
-            built = kind(**taken)
+            built = kind(**arguments)
         except ValidationError as error:
-            faults = entry_faults(kind, taken, error.errors())
+            faults = entry_faults(kind, arguments, error.errors())
             require_none(faults, mechanism)
             raise
     return Measured(built.channel(domain), loss_curve(built, domain), designed)
@@ -128,22 +132,22 @@ def _designed(
 ) -> tuple[Designed, dict[str, Any]]:
     if most is None:
         raise ConfigError(
-            "A designed channel needs the loss between any two values.", "Give it with --most."
+            "A designed channel needs the maximum loss between any two values.", "Pass --most."
         )
     if not all(isinstance(a, Real) and LEAST_EPSILON <= a <= 1000 for a in (epsilon, most)):
-        raise ConfigError(f"--epsilon and --most must be of {LEAST_EPSILON:g} to 1000.")
+        raise ConfigError(f"--epsilon and --most must be from {LEAST_EPSILON:g} to 1000.")
     if cost not in ("absolute", "squared"):
         raise ConfigError(f"There is no cost {cost}.", "Choose one of absolute, squared.")
     if out is not None and out.exists():
         raise ConfigError(
-            f"{out.name} is there already: a channel is made once, and kept.", "Name a new file."
+            f"{out.name} exists already, and channels are never replaced.", "Name a new file."
         )
     result = design(domain, epsilon, most, cost, _weights(prior))
     if result is None:
         linear = min(epsilon, most / (domain.size - 1))
         raise ConfigError(
-            "No exact table of this curve discloses anything useful.",
-            f"Declare the geometric mechanism at epsilon {linear:.6g}, which keeps it.",
+            "No exact table with these losses is useful.",
+            f"Declare the geometric mechanism at epsilon {linear:.6g}, which has these losses.",
         )
     table = result.mechanism.table
     assert isinstance(table, Table)

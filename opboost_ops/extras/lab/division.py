@@ -1,4 +1,4 @@
-"""Which columns to release, and how to divide a total loss over them."""
+"""Choice of the columns to release, and division of a total loss over them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from opboost_ops.privacy.planner import Caps
 from opboost_ops.reports.display.charts import Curve, chart
 from opboost_ops.reports.display.html import charts_html
 
-#: With every proposal.
+#: Note on every proposal.
 CHOSEN = (
-    "The chosen columns are less protected than an even division would leave them, and the others "
-    "are not released at all: it is a choice that their party makes."
+    "The proposed columns are less protected than with an even division, and the others are not "
+    "released at all: this is their party's choice."
 )
 
 
@@ -31,11 +31,11 @@ class Proposal:
     """A total loss divided over a feature holder's columns.
 
     Attributes:
-        details: As `opboost plan --json` prints it: ``columns`` with ``name``, ``share``,
-            ``loss_1``, ``loss_whole`` and ``mechanism``; ``left_out``; ``scales`` other than
-            declared; the ``total``; whether columns are judged ``beyond_own`` columns of the label
-            holder; and what it keeps of the label's variance, ``kept``,
-            ``kept_evenly`` and ``kept_unprotected``.
+        details: Output of `opboost plan --json`: ``columns`` with ``name``, ``share``,
+            ``loss_1``, ``loss_whole`` and ``mechanism``; ``left_out``; changed ``scales``; the
+            ``total``; ``beyond_own``, whether columns are judged beyond the label holder's own
+            columns; and the explained shares of the label's variance, ``kept``, ``kept_evenly`` and
+            ``kept_unprotected``.
         picture: An HTML page.
     """
 
@@ -52,20 +52,20 @@ class Proposal:
         return {column["name"]: column["mechanism"] for column in self.details["columns"]}
 
     def document(self) -> dict[str, Any]:
-        """The same as JSON."""
+        """Return the proposal as a JSON object."""
         return {**self.details, "picture": str(self.picture)}
 
 
 def divide(
     file: Path, party: str | None, request: Request, progress: Callable[[int, int], None]
 ) -> Proposal:
-    """Propose a division, and draw it; the party's own table is not read.
+    """Propose a division, and plot it; the party's own table is not read.
 
     Args:
         file: ``federation.yaml``.
-        party: The feature holder; the only one when absent.
-        request: What is divided, and by which evidence.
-        progress: Called with how many channels are done, and of how many.
+        party: The feature holder. Default: the only one.
+        request: The total loss and the kind of evidence.
+        progress: Called with the number of finished channels and of all channels.
 
     Raises:
         ConfigError: There is not exactly one kind of evidence, or nothing to divide.
@@ -74,7 +74,7 @@ def divide(
     holder = feature_holder(declared, party)
     rules = rules_of(file, holder)
     if request.reach is not None and not 0 < request.reach <= 1:
-        raise ConfigError("--reach is a share of the unprotected gain: above 0, at most 1.")
+        raise ConfigError("--reach must be a share of the unprotected gain: above 0, at most 1.")
     scales: dict[str, Any] = {}
     if request.rescale and request.sample is not None:
         declared, scales = with_best_scales(declared, holder, request.sample)
@@ -90,7 +90,7 @@ def divide(
     if not best.kept > 0:
         raise ConfigError(
             "This total is too small for any channel to be useful.",
-            "Raise it, or give a sample whose columns predict the label.",
+            "Raise it, or use a sample whose columns predict the label.",
         )
     columns = []
     for name, share in sorted(best.shares.items(), key=lambda pair: -pair[1]):
@@ -141,7 +141,7 @@ def _part(total: float | None, units: int, divider: Divider) -> float | None:
 
 
 def _least(divider: Divider, wanted: float) -> int:
-    """The least number of units that keeps so much."""
+    """Return the minimum number of units that keep a share of the variance."""
     low, high = 0, divider.units
     if divider.best(high).kept < wanted:
         raise ConfigError(
@@ -161,23 +161,23 @@ def _over(rule: FeatureRule | None, losses: tuple[float, float]) -> bool:
     return rule.budget is not None and losses[1] > rule.budget
 
 
-#: Parts of the total that are drawn: every division takes a search.
+#: Parts of the total that are plotted, in units; few, because each division takes a search.
 _PARTS = (1, 2, 4, 6, 8, 12, 16)
 
 
 def division_report(title: str, lead: str, divider: Divider, total: Caps, clear: float) -> str:
-    """One chart: the proposed division beside an even one, up to the total.
+    """Plot the proposed division and an even one, up to the total.
 
     Args:
-        title: Of the page.
-        lead: By what it was proposed, and what is to be known of it.
-        divider: Of the total.
+        title: Title of the page.
+        lead: Text on the evidence and its limits.
+        divider: Divider of the total.
         total: Caps on the sum over columns.
-        clear: What unprotected columns keep.
+        clear: Share of the variance that unprotected columns keep.
     """
     whole = total.step if total.step is not None else total.whole
     assert whole is not None
-    words = "sum of loss(1)" if total.step is not None else "sum of loss(R - L)"
+    label = "sum of loss(1)" if total.step is not None else "sum of loss(R - L)"
     units = [k for k in _PARTS if k <= divider.units]
     proposed = [(whole * k / divider.units, divider.best(k).kept) for k in units]
     even = [(whole * k / divider.units, divider.even(k)) for k in units]
@@ -191,6 +191,6 @@ def division_report(title: str, lead: str, divider: Divider, total: Caps, clear:
         ],
         title=caption,
         x_ticks=[(x, f"{x:.3g}") for x in ends],
-        x_label=words,
+        x_label=label,
     )
     return charts_html(title, lead, [(caption, picture)])

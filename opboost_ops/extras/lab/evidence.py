@@ -1,4 +1,4 @@
-"""Evidence by which a loss is divided: a public sample or declared importances."""
+"""Evidence for dividing a loss over columns: a public sample or declared importances."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,21 +25,21 @@ from opboost_ops.privacy.division import Evidence, independent, sampled
 from opboost_ops.privacy.planner import Caps
 from opboost_ops.tables.local import read_rows
 
-#: Rows of a sample that are looked at, and the least that say anything.
+#: Maximum rows of a sample that are used, and the minimum that are needed.
 _ROWS, _LEAST_ROWS = 10_000, 100
 
 
 @dataclass(frozen=True)
 class Request:
-    """A loss to divide, and the one kind of evidence to divide it by.
+    """A loss to divide, and one kind of evidence.
 
     Attributes:
         total: Caps on the sum over all columns.
-        sample: Public rows with the columns and the label.
-        importances: A weight of each feature.
-        reach: Share of what unprotected columns tell for which the least loss is looked for.
-        out: Where picture and channels go; the working folder when absent.
-        rescale: Whether cells are chosen, too, by a sample.
+        sample: File of public rows with the columns and the label.
+        importances: Weights by feature.
+        reach: If set, use the minimum loss that reaches this share of the unprotected gain.
+        out: Folder of picture and channels. Default: the working folder.
+        rescale: Whether to choose cells as well, by a sample.
     """
 
     total: Caps
@@ -55,11 +55,11 @@ class Basis:
     """The evidence of a division, and its description.
 
     Attributes:
-        by: In a word.
-        lead: The same in a sentence.
-        evidence: What is known of the columns.
-        domains: Theirs, in the same order.
-        beyond_own: Whether columns are judged by what the label holder's own columns leave.
+        by: Name of the kind of evidence.
+        lead: Sentence on the evidence.
+        evidence: The evidence on the columns.
+        domains: Domains of the columns, in the same order.
+        beyond_own: Whether columns are judged beyond the label holder's own columns.
     """
 
     by: str
@@ -70,21 +70,21 @@ class Basis:
 
 
 def evidence_for(declared: Federation, party: str, request: Request) -> Basis:
-    """The evidence that a division goes by.
+    """Return the evidence for a division.
 
     Args:
-        declared: The federation.
+        declared: The declared federation.
         party: The feature holder.
-        request: What is to be divided.
+        request: The loss to divide, and the kind of evidence.
 
     Raises:
-        ConfigError: Not by one thing alone, or it is no such thing.
-        ContractError: A sample lacks something.
+        ConfigError: There is not exactly one kind of evidence, or it is invalid.
+        ContractError: The sample lacks a column or has too few rows.
     """
     if (request.sample is not None) == bool(request.importances):
         raise ConfigError(
             "A division needs either a public sample or declared importances.",
-            "Give --sample with public rows of all columns and the label, or --importance for each "
+            "Pass --sample with public rows of all columns and the label, or --importance for each "
             "feature; never the party's own table.",
         )
     names = _names(declared, party)
@@ -92,13 +92,13 @@ def evidence_for(declared: Federation, party: str, request: Request) -> Basis:
         require_weights(request.importances, "--importance", names)
         domains = _domains(declared, party, list(request.importances))
         evidence = independent(request.importances, [domain.size for domain in domains])
-        lead = "Proposed by declared importances, of columns that say unrelated things."
+        lead = "Proposed by declared importances, assuming that columns are independent."
         return Basis("declared importances", lead, evidence, domains)
     assert request.sample is not None
     evidence, beyond = of_sample(declared, party, request.sample, names)
     lead = f"Proposed by the public sample {request.sample.name}."
     if beyond:
-        lead += " Columns are judged by what the label holder's own columns in it do not say."
+        lead += " Columns are judged by what they add to the label holder's own columns in it."
     return Basis("public sample", lead, evidence, _domains(declared, party, names), beyond)
 
 
@@ -111,23 +111,23 @@ def _names(declared: Federation, party: str) -> list[str]:
     features = declared.parties[party].features
     names = [name for name, feature in features.items() if feature.type != "nominal"]
     if not names:
-        raise ConfigError(f"{party} has nominal features alone: each has its own epsilon.")
+        raise ConfigError(f"{party} has only nominal features: each has its own epsilon.")
     return names
 
 
 def of_sample(
     declared: Federation, party: str, sample: Path, names: list[str]
 ) -> tuple[Evidence, bool]:
-    """Evidence of a sample, and whether it is of what the label holder's own columns leave.
+    """Return evidence from a sample, and whether it is beyond the label holder's own columns.
 
     Args:
-        declared: The federation.
+        declared: The declared federation.
         party: The feature holder.
-        sample: Public rows with the label.
+        sample: File of public rows with the label.
         names: Columns that are not nominal.
 
     Raises:
-        ContractError: The sample lacks something.
+        ContractError: The sample lacks a column or has too few rows.
     """
     frame = read_rows(sample)
     label = declared.parties[declared.label_holder].label
@@ -144,7 +144,7 @@ def of_sample(
     if whole.sum() < _LEAST_ROWS:
         raise ContractError(
             f"{sample.name} has {int(whole.sum())} rows with the label and all columns.",
-            f"A division needs {_LEAST_ROWS} of them, and better thousands.",
+            f"A division needs at least {_LEAST_ROWS} of them; thousands are better.",
         )
     target, classes = encode_label(frame.get_column(label.column).filter(whole), label, None)
     domains = _domains(declared, party, names)
@@ -156,18 +156,18 @@ def of_sample(
     )
     if not np.ptp(target) > 0:
         raise ContractError(f"The label of {sample.name} is the same in all rows.")
-    baseline = _known(declared, names, frame.filter(whole), target, len(classes))
+    baseline = _own_predictions(declared, names, frame.filter(whole), target, len(classes))
     size = max(domain.size for domain in domains)
     evidence = sampled(names, codes, target, len(classes), size, baseline)
     return evidence, baseline is not None
 
 
-def _known(
+def _own_predictions(
     declared: Federation, names: list[str], rows: pl.DataFrame, target: np.ndarray, classes: int
 ) -> np.ndarray | None:
-    """Predictions by the label holder's own columns in a sample; None where it has none of them.
+    """Predict by the label holder's own columns in a sample; return None if it has none of them.
 
-    Shape (n,), of two classes (n, 2), of more (n, classes); by models of other rows.
+    Returns cross-validated predictions, shape (n,) in regression, otherwise (n, classes).
     """
     owner = declared.parties[declared.label_holder]
     assert owner.label is not None
@@ -201,11 +201,11 @@ def _known(
 
 
 def declaration(mechanism: Mechanism, folder: Path) -> dict[str, Any]:
-    """The ``mechanism`` entry; a designed channel's table goes into a file.
+    """Return the ``mechanism`` entry, and write a designed channel's table into a file.
 
     Args:
-        mechanism: What is proposed.
-        folder: Where the file goes, if there is none of the same table.
+        mechanism: The proposed mechanism.
+        folder: Folder of the file, which is written unless it exists.
     """
     entry = mechanism.model_dump(mode="json", exclude_none=True)
     if not isinstance(mechanism, Designed):
@@ -222,10 +222,10 @@ def declaration(mechanism: Mechanism, folder: Path) -> dict[str, Any]:
 
 
 def public_numbers(frame: pl.DataFrame, name: str, feature: Feature, file: str) -> np.ndarray:
-    """A feature's column of a public sample as numbers, its gaps filled as declared.
+    """Return a feature's column of a public sample as numbers, with missing values filled.
 
     Raises:
-        ContractError: There is no such column, or it is no such feature.
+        ContractError: The column is missing, or does not fit the declaration.
     """
     if name not in frame.columns:
         raise ContractError(f"{file} has no column {name}.", "Add it to the sample.")
@@ -236,21 +236,21 @@ def public_numbers(frame: pl.DataFrame, name: str, feature: Feature, file: str) 
 
 
 def require_weights(weights: Mapping[str, float], what: str, names: Sequence[str]) -> None:
-    """Check numbers that are given by feature.
+    """Check weights by feature.
 
     Args:
-        weights: By feature.
-        what: What they are, for the error.
-        names: Which features there may be.
+        weights: Weights by feature.
+        what: Name of the option, for the error.
+        names: Valid features.
 
     Raises:
-        ConfigError: One is no such feature, or no number above 0.
+        ConfigError: A feature is unknown, or a weight is not a number above 0.
     """
     for name, number in weights.items():
         if name not in names:
             raise ConfigError(
-                f"{what} takes NAME=NUMBER, and {name} is not one of its features.",
-                f"They are {', '.join(names)}.",
+                f"{what} takes NAME=NUMBER, but there is no feature {name}.",
+                f"Choose from {', '.join(names)}.",
             )
         if not (math.isfinite(number) and number > 0):
             raise ConfigError(f"{what} {name} is not a number above 0.")

@@ -1,4 +1,4 @@
-"""Attacks by which a party measures its own release before it makes it, and their report."""
+"""Attacks on a party's own release before it is made, and their report."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -27,10 +27,10 @@ from opboost_ops.privacy.consent.guessing import Guess
 from opboost_ops.reports.display.charts import Curve, bars, chart
 from opboost_ops.reports.display.html import charts_html
 
-#: Retrainings over which averaging is tried.
+#: Number of retrainings over which responses are averaged.
 TIMES = 30
 
-#: Rows on which averaging is tried: its cost is rows x |D| x retrainings.
+#: Rows used for averaging, whose cost is rows x |D| x retrainings.
 SAMPLE = 4000
 
 
@@ -40,9 +40,9 @@ class Leakage:
 
     Attributes:
         columns: Attacks by released column.
-        averaging: Success by retraining, by released column.
-        linked: Linking two receivers' artifacts by all columns together.
-        stated: By feature, the guess rates that the consent sheet states.
+        averaging: Success after each retraining, by released column.
+        linked: Attack that links two receivers' artifacts by all columns.
+        stated: Guess rates in the consent sheet, by feature.
     """
 
     columns: Mapping[str, tuple[Attack, ...]]
@@ -52,12 +52,12 @@ class Leakage:
 
     @property
     def worst(self) -> tuple[str, Attack]:
-        """The column and attack that gain most."""
+        """The most successful attack, with its column."""
         every = [(name, attack) for name, attacks in self.columns.items() for attack in attacks]
         return max(every, key=lambda pair: pair[1].gain)
 
     def to_json(self) -> dict[str, Any]:
-        """For programs, at the party."""
+        """Return all attacks as a JSON object, for the party only."""
         name, attack = self.worst
         return {
             "columns": {n: [_entry(a) for a in result] for n, result in self.columns.items()},
@@ -80,14 +80,14 @@ class Leakage:
 def attack_release(context: PartyContext) -> Leakage:
     """Attack the release that a party would make of its own table now; nothing is released.
 
-    Numeric and ordinal columns are attacked; single bits of categories are not: what they tell is
-    their loss.
+    Numeric and ordinal columns are attacked. Bits of categories are not, because their loss already
+    describes the best attack.
 
     Args:
-        context: The party's, of no run.
+        context: The party's context outside of any run.
 
     Raises:
-        ContractError: The table does not keep its declaration.
+        ContractError: The table does not fit its declaration.
     """
     frame = whole_table(context)
     table = domain_integers(context.federation, context.party, frame)
@@ -143,10 +143,10 @@ def _entry(attack: Attack) -> dict[str, Any]:
 
 
 def most_correlated(name: str, values: Mapping[str, np.ndarray]) -> str | None:
-    """The other column that goes most with a column; None if there is none.
+    """Return the other column with the strongest correlation; None if there is none.
 
     Args:
-        name: The column's.
+        name: Name of the column.
         values: All columns, each of shape (n,).
     """
     own = values[name]
@@ -159,25 +159,25 @@ def most_correlated(name: str, values: Mapping[str, np.ndarray]) -> str | None:
 
 @dataclass(frozen=True)
 class Attacked:
-    """A release that was attacked, and never made.
+    """The result of attacking a release that was never made.
 
     Attributes:
         party: The feature holder.
-        found: All attacks.
+        attacks: All attacks.
         picture: An HTML page in the party's home.
     """
 
     party: str
-    found: Leakage
+    attacks: Leakage
     picture: Path
 
     def __repr__(self) -> str:
-        name, worst = self.found.worst
+        name, worst = self.attacks.worst
         return f"Attacked({self.party}: {worst.name} on {name} gains {worst.gain:.3f})"
 
     def document(self) -> dict[str, Any]:
-        """The same as JSON."""
-        return {"party": self.party, **self.found.to_json(), "picture": str(self.picture)}
+        """Return the result as a JSON object."""
+        return {"party": self.party, **self.attacks.to_json(), "picture": str(self.picture)}
 
 
 def leakage(federation: str | Path, party: str | None = None) -> Attacked:
@@ -185,19 +185,19 @@ def leakage(federation: str | Path, party: str | None = None) -> Attacked:
 
     Args:
         federation: ``federation.yaml``, or its folder.
-        party: The feature holder; the only one when absent.
+        party: The feature holder. Default: the only one.
 
     Raises:
-        ConfigError: The party or its site is not known.
-        ContractError: Its table does not keep its declaration.
+        ConfigError: The party or its site is unknown.
+        ContractError: Its table does not fit its declaration.
     """
     file = federation_file(Path(federation))
     declared = load_federation(file)
     holder = feature_holder(declared, party)
     context = own_context(file, declared, holder)
     home = context.home
-    with borrowed(context) as lent:
-        result = attack_release(lent)
+    with borrowed(context) as own_copy:
+        result = attack_release(own_copy)
     home.write_json("leakage", result.to_json())
     picture = home.folder / "leakage.html"
     title = f"Attacks on the release of {holder} in {declared.name}"
@@ -206,10 +206,10 @@ def leakage(federation: str | Path, party: str | None = None) -> Attacked:
 
 
 def leakage_report(title: str, result: Leakage) -> str:
-    """Success beside guessing by column, and success over retrainings.
+    """Plot attacks and guesses by column, and success over retrainings.
 
     Args:
-        title: Of the page.
+        title: Title of the page.
         result: The attacks.
     """
     rows: list[tuple[str, float, int]] = []
@@ -241,5 +241,5 @@ def leakage_report(title: str, result: Leakage) -> str:
             x_label="retrainings",
         )
         figures.append((caption, picture))
-    lead = "What the next release would disclose. This page stays at home."
+    lead = "What the next release would disclose. This page stays in the party's home."
     return charts_html(title, lead, figures)

@@ -1,4 +1,4 @@
-"""Which mechanism keeps most of the order of each column under a party's caps."""
+"""Ranking of mechanisms by preserved order of each column, under a party's caps."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,14 +25,17 @@ from opboost_ops.reports.display.charts import Curve, chart
 from opboost_ops.reports.display.html import charts_html
 from opboost_ops.tables.local import read_rows
 
-#: With every ranking by the party's own table.
+#: Warning on every ranking by the party's own table.
 PRIVATE = (
-    "This plan was tuned on the party's own table: a choice that depends on private data tells "
+    "This plan was tuned on the party's own table: a choice that depends on private data discloses "
     "something about them, outside any epsilon. Prefer --sample with public rows of the same kind."
 )
 
-#: On a picture of one's own data.
-_UNCHARGED = "Drawn from the party's own table: choosing by it is not charged. It stays at home."
+#: Note on plots of the party's own table.
+_UNCHARGED = (
+    "Plotted from the party's own table: choices based on it are not charged. This page stays in "
+    "the party's home."
+)
 
 Progress = Callable[[int, int], None]
 
@@ -44,15 +47,15 @@ class Ranking:
     Attributes:
         federation: Name of the federation.
         party: The feature holder.
-        caps: By column, the least of those given and those of the party's policy. Where none is
-            given, the guess rates of the declared mechanism are held fixed.
-        candidates: By column, expected weighted Kendall correlation and mechanism, best first.
-        public: Whether a public sample was used, instead of the party's own table.
+        caps: Caps by column, the minimum of the requested ones and those of the party's policy.
+            Without requested caps, the guess rates of the declared mechanism are caps.
+        candidates: Expected weighted Kendall correlation and mechanism by column, best first.
+        public: Whether a public sample was used instead of the party's own table.
         picture: An HTML page.
-        fillings: By column, how the rows fill the domain.
-        scales: By numeric column, the kinds of cells that it may lie on at its declared loss: of
-            all columns by a public sample, otherwise of those with edges.
-        chosen: The ``scale`` of each column that is proposed on other cells than declared.
+        fillings: How the rows fill the domain, by column.
+        scales: The kinds of cells at the declared loss, by numeric column: with a public sample for
+            all columns, otherwise for those with edges.
+        chosen: The proposed ``scale`` of each column with new cells.
     """
 
     federation: str
@@ -75,7 +78,7 @@ class Ranking:
         return {n: self._declared(pairs[0][1]) for n, pairs in self.candidates.items()}
 
     def document(self) -> dict[str, Any]:
-        """The same as JSON."""
+        """Return the ranking as a JSON object."""
         return {
             "federation": self.federation,
             "party": self.party,
@@ -115,21 +118,21 @@ def rank(
     progress: Progress,
     rescale: bool = False,
 ) -> Ranking:
-    """Rank mechanisms and parameters by expected order preservation, and draw them.
+    """Rank mechanisms and parameters by expected order preservation, and plot them.
 
-    Caps of the party's own ``policy.yaml`` hold too, where it is known.
+    If the party's ``policy.yaml`` is known, its caps also apply.
 
     Args:
         file: ``federation.yaml``.
-        party: The feature holder; the only one when absent.
-        sample: Public rows; the party's own table when absent.
+        party: The feature holder. Default: the only one.
+        sample: File of public rows. Default: the party's own table.
         limits: Caps on each column.
-        out: Folder of the picture; the party's home when absent.
-        progress: Called with how many mechanisms are done, and of how many.
-        rescale: Whether cells are chosen, too, by the sample.
+        out: Folder of the picture. Default: the party's home.
+        progress: Called with the number of finished mechanisms and of all mechanisms.
+        rescale: Whether to choose cells as well, by the sample.
 
     Raises:
-        ConfigError: No mechanism keeps the caps, or the party or its table is not known.
+        ConfigError: No mechanism complies with the caps, or the party or its table is unknown.
     """
     declared = load_federation(file)
     holder = feature_holder(declared, party)
@@ -151,7 +154,7 @@ def rank(
             caps[name] = replace(caps[name], guess=now[name].guess, of_two=now[name].of_two)
             ends = (now[name].curve.loss[0], now[name].curve.loss[-1])
             if rescale and "inf" not in ends:
-                # What is written costs no more than what is declared, in any of its figures.
+                # The proposal must not exceed any loss of the declaration.
                 whole = _least(caps[name].whole, float(ends[1]))
                 caps[name] = replace(caps[name], step=float(ends[0]), whole=whole)
     candidates = {}
@@ -159,7 +162,8 @@ def rank(
         candidates[domain, cap] = planner.candidates(domain, cap, progress)
         if not candidates[domain, cap]:
             raise ConfigError(
-                "No mechanism keeps these caps at an epsilon of 0.001 or more.", "Raise a cap."
+                "No mechanism with an epsilon of 0.001 or more complies with these caps.",
+                "Raise a cap.",
             )
     ranked = {
         name: planner.rank(
@@ -185,7 +189,7 @@ def rank(
     picture.write_text(plan_report(title, ranked, uncharged), encoding="utf-8")
     if out is None:
         picture.chmod(0o600)
-    # By its own table a choice of cells would say something about it, outside any epsilon.
+    # A choice of cells by the party's own table would disclose something outside any epsilon.
     scales = scales_of(declared, holder, values if sample is not None else None)
     return Ranking(
         declared.name,
@@ -201,10 +205,10 @@ def rank(
 
 
 def feature_holder(declared: Federation, party: str | None) -> str:
-    """The feature holder that is named, or the only one.
+    """Return the named feature holder, or the only one.
 
     Raises:
-        ConfigError: There is none of that name, or several and none is named.
+        ConfigError: There is no such feature holder, or none is named and there are several.
     """
     holders = declared.feature_holders
     if not holders:
@@ -220,7 +224,7 @@ def feature_holder(declared: Federation, party: str | None) -> str:
 
 
 def rules_of(file: Path, holder: str) -> Mapping[str, FeatureRule]:
-    """The rules of a party's own policy by feature; none where its site is not known.
+    """Return the rules of a party's own policy by feature; empty if its site is unknown.
 
     Args:
         file: ``federation.yaml``.
@@ -237,20 +241,20 @@ def _least(*caps: float | None) -> float | None:
 
 
 def own_context(file: Path, declared: Federation, holder: str) -> PartyContext:
-    """A context of no run at a party's own site.
+    """Return a context at a party's own site, outside of any run.
 
     Args:
         file: ``federation.yaml``.
-        declared: The federation.
+        declared: The declared federation.
         holder: The party.
 
     Raises:
-        ConfigError: Its site is not known.
+        ConfigError: The party's site is unknown.
     """
     site_file = party_site_file(file, holder)
     if site_file is None:
         raise ConfigError(
-            f"No site.yaml of {holder} is known.", f"Set {site_variable(holder)} to its path."
+            f"The site.yaml of {holder} is unknown.", f"Set {site_variable(holder)} to its path."
         )
     site, policy = load_party(site_file)
     return PartyContext(declared, "", holder, site, policy, Home(site.home / declared.name))
@@ -265,8 +269,9 @@ def _fillings(
 ) -> tuple[dict[str, Filling], dict[str, np.ndarray], Path]:
     if sample is None:
         context = own_context(file, declared, holder)
-        with borrowed(context) as lent:
-            frame, path, home = read_rows(lent.table_path), lent.table_path, context.home.folder
+        with borrowed(context) as own_copy:
+            path, home = own_copy.table_path, context.home.folder
+            frame = read_rows(path)
     else:
         frame, path, home = read_rows(sample), sample, Path()
     domain = declared.domain.to_domain()
@@ -276,7 +281,7 @@ def _fillings(
         if feature.type == "nominal":
             continue
         rule = rules.get(name)
-        # A public sample goes by the declared names, the party's own table by those of its policy.
+        # A public sample has the declared names, the party's own table those of its policy.
         column = rule.column if rule and rule.column and sample is None else name
         if column not in frame.columns:
             raise ContractError(f"{path.name} has no column {name}.", "Add it to the sample.")
@@ -289,12 +294,12 @@ def _fillings(
 def plan_report(
     title: str, ranked: Mapping[str, Sequence[tuple[float, Candidate]]], more: str = ""
 ) -> str:
-    """Two charts a feature: loss curves of the best of each mechanism, and order over loss.
+    """Plot two charts per feature: loss curves of the best candidates, and order by loss.
 
     Args:
-        title: Of the page.
-        ranked: From `planner.rank`, by feature.
-        more: Said besides what the page shows.
+        title: Title of the page.
+        ranked: Output of `planner.rank`, by feature.
+        more: Further text for the page.
     """
     figures: list[tuple[str, Markup]] = []
     for feature, pairs in ranked.items():
@@ -317,5 +322,5 @@ def plan_report(
         marks = [(x, f"{x:.3g}") for x in dict.fromkeys((ends[0], ends[-1]))]
         caption = f"{feature}: expected weighted Kendall of all candidates"
         figures.append((caption, chart(orders, title=caption, x_ticks=marks, x_label="loss(R-L)")))
-    lead = "Mechanisms within the caps, ranked by the order that they are expected to keep."
+    lead = "Mechanisms within the caps, ranked by expected order preservation."
     return charts_html(title, lead + more, figures)

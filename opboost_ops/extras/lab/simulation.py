@@ -1,12 +1,12 @@
-"""Would a federation pay, and at which epsilon? One's own table, split among imagined parties.
+"""Simulation of a federation's gain by epsilon, on the party's own table split among parties.
 
-Everything is in memory: values are randomised by the mechanisms' own channels, trained on as ranks
-and scored in each mode, as a run would, with noise from a public seed. There is no exchange, and
-nobody's guarantee: the table is one's own.
+Everything is in memory: values are randomised by the mechanisms' channels, trained on as ranks and
+scored in each mode, as in a run, with noise from a public seed. Nothing is exchanged, and there is
+no guarantee, because the table is the party's own.
 
-A federation has one draw of the noise, and its model may be better or worse than another draw's.
-So each epsilon is tried with several draws, and an interval covers both the held-out rows and one
-more draw: of the draws' mean m and standard deviation s, over D draws, it reaches to
+A federation has a single draw of the noise, and its model may be better or worse than that of
+another draw. Therefore each epsilon is simulated with several draws, and intervals cover both the
+held-out rows and one more draw. With mean m and standard deviation s of D draws, the ends are
 
     m -+ sqrt( h^2 + t^2 s^2 (1 + 1 / D) )
 
@@ -45,23 +45,23 @@ ALONE, CENTRALISED = "alone", "centralised"
 
 _HELD_OUT = 0.2
 
-#: Draws of the noise at each epsilon.
+#: Number of draws of the noise at each epsilon.
 DRAWS = 5
 
-#: A pooled gain below this is none to be had: what noise leaves of it is not worth a federation.
-_LITTLE = 0.002
+#: Minimum pooled gain that is worth a federation.
+_MIN_GAIN = 0.002
 
 
 @dataclass(frozen=True)
 class Point:
-    """One mode at one epsilon.
+    """The result for one mode at one epsilon.
 
     Attributes:
-        epsilon: Of every protected column.
-        loss: What a release of a number costs who moves across the whole domain.
-        mode: Of scoring.
-        metric: Mean of the draws, with the interval of one more draw.
-        gain: Over the label holder alone, on the same rows, likewise.
+        epsilon: Epsilon of every protected column.
+        loss: Loss of releasing a number, across the full range of the domain.
+        mode: Scoring mode.
+        metric: Mean over the draws, with the interval of one more draw.
+        gain: Gain over the label holder alone on the same rows, with the same interval.
     """
 
     epsilon: float
@@ -76,14 +76,14 @@ class Simulation:
     """The result of a simulation.
 
     Attributes:
-        task: What is learnt.
-        metric: Of all figures.
-        rows: Trained on, and held out.
-        alone: The label holder's own columns.
-        centralised: Everybody's columns as they are.
-        pooled_gain: Of those over alone: what a federation could gain at most.
-        points: By mode and epsilon.
-        left_out: Columns that nobody got: why.
+        task: Learning task.
+        metric: Name of the metric.
+        rows: Numbers of training rows and of held-out rows.
+        alone: Metric of the label holder's own columns.
+        centralised: Metric of all parties' unprotected columns.
+        pooled_gain: Gain of ``centralised`` over ``alone``, the maximum gain of a federation.
+        points: Results by mode and epsilon.
+        left_out: Reasons by columns that no party got.
     """
 
     task: Task
@@ -101,7 +101,7 @@ class Simulation:
         return f"Simulation({self.metric} alone {alone}, centralised {whole}; pays from {pays})"
 
     def document(self) -> dict[str, Any]:
-        """As `opboost simulate --json` prints it."""
+        """Return the output of `opboost simulate --json`."""
         return {
             **asdict(self),
             "rows": {"training": self.rows[0], "held_out": self.rows[1]},
@@ -116,16 +116,16 @@ class Simulation:
 
     @property
     def gain_shown(self) -> bool:
-        """True if the sample shows that pooling all columns as they are gains anything."""
-        return self.pooled_gain.low > 0 and self.pooled_gain.value >= _LITTLE
+        """True if pooling all unprotected columns shows a gain in this sample."""
+        return self.pooled_gain.low > 0 and self.pooled_gain.value >= _MIN_GAIN
 
     def pays_from(self, mode: str) -> Point | None:
-        """The smallest epsilon from which on the gain's interval lies above zero.
+        """Return the smallest epsilon from which on the gain's interval is above zero.
 
-        None where there is none, and where pooling shows no gain.
+        None if there is no such epsilon, or pooling shows no gain.
 
         Args:
-            mode: Of scoring.
+            mode: Scoring mode.
         """
         smallest = None
         if not self.gain_shown:
@@ -145,28 +145,30 @@ def simulate(
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> Simulation:
-    """Train alone, on everything, and federated at each epsilon; compare on the same rows.
+    """Train alone, centralised, and federated at each epsilon; compare on the same rows.
 
     Args:
-        imagined: The table.
-        domain: Of protected numbers.
-        epsilons: Of every protected column.
-        parameters: How to train; a federation file's defaults when absent.
-        seed: Of noise and of which rows are held out.
-        progress: Told how many trainings are done, and of how many.
+        imagined: The split table.
+        domain: Domain of protected numbers.
+        epsilons: Epsilons of every protected column.
+        parameters: Training parameters. Default: those of a federation file.
+        seed: Seed of the noise and of the choice of held-out rows.
+        progress: Called with the number of finished trainings and of all trainings.
     """
-    several = imagined.classes if imagined.task != "regression" else 0
-    settings = parameters or Parameters(imagined.task, several, 80, 0.1, 3, seed)
+    classes = imagined.classes if imagined.task != "regression" else 0
+    settings = parameters or Parameters(imagined.task, classes, 80, 0.1, 3, seed)
     held_out = stopping_rows(imagined.label, _HELD_OUT, seed, "simulation")
-    whole = _Whole(imagined, domain, held_out, seed)
+    experiment = _Experiment(imagined, domain, held_out, seed)
     truth = imagined.label[held_out]
     predictions = {}
     steps = len(epsilons) * DRAWS + 2
-    for at, (name, columns) in enumerate(((ALONE, whole.own()), (CENTRALISED, whole.raw()))):
-        predictions[name] = whole.predicted(columns, settings)
+    for at, (name, columns) in enumerate(
+        ((ALONE, experiment.own()), (CENTRALISED, experiment.raw()))
+    ):
+        predictions[name] = experiment.predictions(columns, settings)
         progress(at + 1, steps)
     for at, (epsilon, draw) in enumerate(product(epsilons, range(DRAWS))):
-        for mode, prediction in whole.federated(epsilon, draw, settings).items():
+        for mode, prediction in experiment.federated(epsilon, draw, settings).items():
             predictions[f"{mode} {epsilon!r} {draw}"] = prediction
         progress(at + 3, steps)
     comparison = Comparison(imagined.task, truth, predictions)
@@ -196,10 +198,10 @@ def simulate(
 
 
 def over_draws(draws: Sequence[Interval]) -> Interval:
-    """The mean over draws of the noise, and the 95 % interval of one more; see the module.
+    """Return the mean over draws, and the 95 % interval of one more draw; see the module.
 
     Args:
-        draws: Each with its interval by the held-out rows.
+        draws: Results of the draws, with intervals over held-out rows.
     """
     values = np.array([draw.value for draw in draws])
     mean, count = float(values.mean()), len(values)
@@ -212,8 +214,8 @@ def over_draws(draws: Sequence[Interval]) -> Interval:
     )
 
 
-class _Whole:
-    """The table with its split into training and held-out rows."""
+class _Experiment:
+    """Trains and predicts on the table's split into training and held-out rows."""
 
     def __init__(
         self, imagined: SplitTable, domain: Domain, held_out: np.ndarray, seed: int
@@ -231,8 +233,8 @@ class _Whole:
             for name, column in columns.items()
         }
 
-    def predicted(self, columns: Mapping[str, Column], parameters: Parameters) -> np.ndarray:
-        """Of the held-out rows, by columns as they are."""
+    def predictions(self, columns: Mapping[str, Column], parameters: Parameters) -> np.ndarray:
+        """Predict held-out rows by unprotected columns."""
         learns, held_out = ~self._held, self._held
         if not columns:
             task, label = self._imagined.task, self._imagined.label[learns]
@@ -244,7 +246,7 @@ class _Whole:
         return trainer.predict(text, np.asfortranarray(matrix[held_out]))
 
     def federated(self, epsilon: float, draw: int, parameters: Parameters) -> dict[str, np.ndarray]:
-        """Of the held-out rows, by mode, from a model on released ranks."""
+        """Predict held-out rows in each mode, by a model trained on released ranks."""
         learns, held_out = ~self._held, self._held
         own = self.own()
         names, released, clear = [], [], []
@@ -284,48 +286,48 @@ class _Whole:
     def _released(
         self, name: str, column: Column, epsilon: float, draw: int
     ) -> list[tuple[str, np.ndarray, np.ndarray]]:
-        """Name, randomised values and exact ones; of categories a bit each."""
+        """Return name, randomised and exact values of a column, or of each category's bit."""
         if not column.categories:
             mechanism = GlobalMap(name="global_map", epsilon=epsilon)
-            words = self._words(name, epsilon, draw)
-            values = randomise(column.codes, mechanism, self._domain, words)
+            source = self._noise(name, epsilon, draw)
+            values = randomise(column.codes, mechanism, self._domain, source)
             return [(name, values.astype(float), column.codes.astype(float))]
         columns = []
         unary = UnaryEncoding(name="unary", epsilon=epsilon)
         for bit in range(column.categories):
-            words = self._words(f"{name}={bit}", epsilon, draw)
-            values = randomise_bit(column.codes, column.categories, bit, unary, words)
+            source = self._noise(f"{name}={bit}", epsilon, draw)
+            values = randomise_bit(column.codes, column.categories, bit, unary, source)
             exact = (column.codes == bit).astype(float)
             columns.append((f"{name}={bit}", values.astype(float), exact))
         return columns
 
-    def _words(self, name: str, epsilon: float, draw: int) -> Words:
+    def _noise(self, name: str, epsilon: float, draw: int) -> Words:
         return Words.seeded(self._secret, f"{name}/{epsilon}/{draw}")
 
 
-#: What must stand beside the picture.
+#: Note beside the picture.
 NOT_CHARGED = (
-    "Noise and parties are imagined, and no ledger records this: it is not charged. If the table "
+    "Noise and parties are simulated, and no ledger records this: it is not charged. If the table "
     "will be released, choosing an epsilon by it discloses something about it, outside any "
     "epsilon."
 )
 
 
 def answer(simulation: Simulation) -> list[str]:
-    """Say in sentences from which epsilon on it would pay.
+    """Return sentences on the epsilons at which a federation would pay.
 
     Args:
-        simulation: What came of it.
+        simulation: The result.
     """
     if not simulation.gain_shown:
         gain = f"{simulation.metric} {simulation.pooled_gain} over alone"
-        if simulation.pooled_gain.high < _LITTLE:
+        if simulation.pooled_gain.high < _MIN_GAIN:
             return [
-                f"No gain to be had: all columns pooled as they are gain {gain}. A federation "
+                f"No gain is possible: pooling all unprotected columns gains {gain}. A federation "
                 "would not pay at any epsilon."
             ]
         return [
-            f"Pooling shows no gain in this sample: all columns as they are gain {gain}. A larger "
+            f"Pooling shows no gain in this sample: all unprotected columns gain {gain}. A larger "
             "sample may show one."
         ]
     lines = []
@@ -342,11 +344,11 @@ def answer(simulation: Simulation) -> list[str]:
 
 
 def simulation_report(title: str, simulation: Simulation) -> str:
-    """One chart; its curves' thin lines are the ends of 95 % intervals.
+    """Plot the metric by loss; thin lines are the ends of 95 % intervals.
 
     Args:
-        title: Of the page.
-        simulation: What it shows.
+        title: Title of the page.
+        simulation: The result.
     """
     curves = []
     ends = sorted({point.loss for point in simulation.points})

@@ -1,4 +1,4 @@
-"""Single rows scored at the label holder, without the partners.
+"""Scoring of single rows at the label holder, without the other parties.
 
-`scorer.Scorer` scores them; `app.serve` does so over HTTP.
+`scorer.Scorer` scores rows in Python; `app.serve` does so over HTTP.
 """

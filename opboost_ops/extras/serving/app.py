@@ -1,6 +1,6 @@
-"""The HTTP endpoint of a `Scorer`: JSON in, JSON out, for programs that show a token.
+"""The HTTP endpoint of a `Scorer`: JSON in, JSON out, for programs with a token.
 
-No answer, log line or metric shows a value that was sent.
+No response, log line or metric shows a value that was sent.
 """
 
 import asyncio
@@ -18,37 +18,37 @@ from opboost_ops.config.documents import read_json
 from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
 from opboost_ops.extras.serving.recording import Counters
 from opboost_ops.extras.serving.rows import Score
-from opboost_ops.extras.serving.scorer import LOOK, Scorer
+from opboost_ops.extras.serving.scorer import POLL_SECONDS, Scorer
 from opboost_ops.quality.live import Live
 from opboost_ops.reports.outcomes import Outcomes
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-#: Most rows, and most bytes, of one request.
+#: Maximum rows and bytes of a request.
 MOST_ROWS, MOST_BYTES = 10_000, 8 << 20
 
-#: Seconds in which a request's body must have arrived.
+#: Seconds within which a request's body must arrive.
 BODY_SECONDS = 30.0
 
-#: Most features that are named beside a score, as in a batch.
+#: Maximum number of reasons per score, as in a batch.
 MOST_REASONS = 50
 
-#: Bodies of so few bytes are answered at once; others in a thread, while others are answered.
+#: Bodies up to this many bytes are scored in the event loop, larger ones in a thread.
 _FEW_BYTES = 4096
 
-#: The beginning of an object or list, or a whole text; one that nothing ends goes on to the end.
-_PIECE = re.compile(rb'[{\[]|"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+#: Start of an object or list, or a whole string; an unterminated one extends to the end.
+_TOKEN = re.compile(rb'[{\[]|"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
 _LOG = logging.getLogger("opboost_ops")
 
 
 class _RequestError(Exception):
-    """A request that is answered with an error.
+    """An error response to a request.
 
     Args:
-        status: Of the answer.
-        problem: In public words.
+        status: HTTP status of the response.
+        problem: Public description of the problem.
     """
 
     def __init__(self, status: int, problem: str, remedy: str = "") -> None:
@@ -56,11 +56,11 @@ class _RequestError(Exception):
 
 
 def make_app(scorer: Scorer, token: str) -> "Starlette":
-    """The endpoint as an ASGI application.
+    """Return the endpoint as an ASGI application.
 
     Args:
-        scorer: What it scores with.
-        token: What programs must show as ``Authorization: Bearer TOKEN``.
+        scorer: The scorer.
+        token: Token that programs must send as ``Authorization: Bearer TOKEN``.
 
     Raises:
         ConfigError: Starlette is not installed.
@@ -72,19 +72,19 @@ def make_app(scorer: Scorer, token: str) -> "Starlette":
     from starlette.responses import JSONResponse, PlainTextResponse, Response
     from starlette.routing import Route
 
-    counters, wanted = Counters(), _digest(token.encode())
+    counters, expected = Counters(), _digest(token.encode())
 
     def require_token(request: Request) -> None:
-        # Of two tokens a proxy may have read the other one.
-        shown_tokens = request.headers.getlist("authorization")
-        kind, _, shown = (shown_tokens[0] if len(shown_tokens) == 1 else "").partition(" ")
-        # Digests, so that neither a character nor the length is told by how long it takes.
-        same = hmac.compare_digest(_digest(shown.strip().encode("utf-8", "replace")), wanted)
+        # If there are two tokens, a proxy may have checked the other one.
+        headers = request.headers.getlist("authorization")
+        kind, _, sent = (headers[0] if len(headers) == 1 else "").partition(" ")
+        # Compare digests, so that the time depends on neither a character nor the length.
+        same = hmac.compare_digest(_digest(sent.strip().encode("utf-8", "replace")), expected)
         if kind.lower() != "bearer" or not same:
-            raise _RequestError(401, "This needs the serving token: Authorization: Bearer TOKEN.")
+            raise _RequestError(401, "Send the serving token: Authorization: Bearer TOKEN.")
 
     async def health(_: Request) -> Response:
-        ready = in_use(scorer) != ""
+        ready = version_in_use(scorer) != ""
         status = {"status": "ready" if ready else "not ready"}
         return JSONResponse(status, 200 if ready else 503)
 
@@ -101,12 +101,12 @@ def make_app(scorer: Scorer, token: str) -> "Starlette":
         except _RequestError as error:
             return refusal(error)
         figures = await asyncio.to_thread(_production, scorer)
-        return PlainTextResponse(counters.text(in_use(scorer), *figures))
+        return PlainTextResponse(counters.text(version_in_use(scorer), *figures))
 
     def scored(body: bytes) -> Response:
-        rows, reasons, single = _asked(body)
+        rows, reasons, single = _parse_request(body)
         scores = scorer.score_rows(rows, reasons)
-        response = JSONResponse(_answer(scores, single))
+        response = JSONResponse(_response_document(scores, single))
         for score in scores:
             counters.row(score.refused, {p: of.state for p, of in score.partners.items()})
         return response
@@ -123,10 +123,10 @@ def make_app(scorer: Scorer, token: str) -> "Starlette":
         except (_RequestError, OpBoostError) as error:
             response = refusal(error)
         except ClientDisconnect:
-            # Nobody reads it, and no server has failed: 499 is what proxies log.
+            # The client is gone, and the server has not failed: proxies log 499.
             response = Response(status_code=499)
         except Exception as error:
-            # The text of a foreign error may print cells.
+            # Messages of such errors may contain cells.
             _LOG.error("A request for scores failed: %s.", type(error).__name__)
             response = refusal(_RequestError(500, f"Scoring failed ({type(error).__name__})."))
         counters.request(response.status_code, time.perf_counter() - begin)
@@ -139,23 +139,23 @@ def make_app(scorer: Scorer, token: str) -> "Starlette":
             headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
         elif isinstance(error, PolicyError):
             status = 403
-        elif in_use(scorer):
+        elif version_in_use(scorer):
             status = 422
         else:
             status = 503
         return JSONResponse({"error": error.problem, "remedy": error.remedy}, status, headers)
 
     async def unknown(_: Request, __: Exception) -> Response:
-        return JSONResponse({"error": "There is nothing here.", "remedy": ""}, 404)
+        return JSONResponse({"error": "There is no such page.", "remedy": ""}, 404)
 
     @contextlib.asynccontextmanager
-    async def life(_: Starlette) -> AsyncIterator[None]:
-        # By a thread of its own, so that no request waits until a new version is loaded.
-        looking = asyncio.create_task(_look_again(scorer))
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        # Refresh in a thread, so that no request waits until a new version is loaded.
+        refreshing = asyncio.create_task(_keep_fresh(scorer))
         yield
-        looking.cancel()
-        # Rows that wait to be counted.
-        await asyncio.to_thread(scorer.look)
+        refreshing.cancel()
+        # Count the last rows.
+        await asyncio.to_thread(scorer.refresh)
 
     routes = [
         Route("/health", health),
@@ -165,20 +165,20 @@ def make_app(scorer: Scorer, token: str) -> "Starlette":
     ]
     app = Starlette(
         routes=routes,
-        lifespan=life,
+        lifespan=lifespan,
         exception_handlers={404: unknown},
         middleware=[Middleware(_OneLength)],
     )
-    # A redirect would send rows to the host that the request names, perhaps without TLS.
+    # A redirect could send rows to another host, or without TLS.
     app.router.redirect_slashes = False
     return app
 
 
 class _OneLength:
-    """Refuses a request that states its length twice, and ends its connection.
+    """Rejects requests with two lengths, and closes their connection.
 
-    A proxy that reads the other length would take what follows for somebody else's request (RFC
-    9112, section 6.3).
+    A proxy that uses the other length would treat the rest as another client's request (RFC 9112,
+    section 6.3).
     """
 
     def __init__(self, app: Any) -> None:
@@ -191,21 +191,21 @@ class _OneLength:
             from starlette.responses import JSONResponse
 
             error = {
-                "error": "A request has one length: Content-Length or Transfer-Encoding.",
-                "remedy": "Look at what forwards it.",
+                "error": "A request must have one of Content-Length and Transfer-Encoding.",
+                "remedy": "Check the proxy that forwards it.",
             }
             app = JSONResponse(error, 400, {"Connection": "close"})
         await app(scope, receive, send)
 
 
 def serve(scorer: Scorer, token: str, host: str, port: int) -> None:
-    """Serve until the process is told to end.
+    """Serve until the process is stopped.
 
     Args:
-        scorer: What it scores with.
-        token: What programs must show.
-        host: The address to listen at.
-        port: The port there.
+        scorer: The scorer.
+        token: Token that programs must send.
+        host: Address to listen at.
+        port: Port to listen at.
 
     Raises:
         ConfigError: Uvicorn is not installed.
@@ -214,7 +214,7 @@ def serve(scorer: Scorer, token: str, host: str, port: int) -> None:
     import uvicorn
 
     app = make_app(scorer, token)
-    # Its access log would have a line a request, and tells nothing that the counters do not.
+    # The access log would have one line per request, and no more information than the counters.
     uvicorn.run(
         app,
         host=host,
@@ -223,30 +223,30 @@ def serve(scorer: Scorer, token: str, host: str, port: int) -> None:
         server_header=False,
         log_level="warning",
         limit_concurrency=1000,
-        # The other parser takes headers of any length, from those who have no token, too.
+        # The other parser accepts headers of any length, even without a token.
         http="h11",
     )
 
 
 def require_server() -> None:
-    """Make sure that the server's libraries are installed.
+    """Check that the server's libraries are installed.
 
     Raises:
-        ConfigError: They are not.
+        ConfigError: A library is missing.
     """
     try:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
         raise ConfigError(
-            "Serving needs Starlette and Uvicorn, which are not installed here.",
-            "Install the extra: pip install 'opboost-ops[airflow]'; `opboost_ops.api.Scorer` "
-            "works without.",
+            "Serving needs Starlette and Uvicorn, which are not installed.",
+            "Install the extra: pip install 'opboost-ops[airflow]'. `opboost_ops.api.Scorer` does "
+            "not need it.",
         ) from None
 
 
-def in_use(scorer: Scorer) -> str:
-    """The version in use; empty where nothing can be scored."""
+def version_in_use(scorer: Scorer) -> str:
+    """Return the version in use; empty if nothing can be scored."""
     try:
         return scorer.version
     except OpBoostError:
@@ -257,18 +257,18 @@ def _production(scorer: Scorer) -> tuple[Live | None, Outcomes | None]:
     try:
         return scorer.live(), scorer.outcomes()
     except (OpBoostError, OSError, ValueError, KeyError, TypeError):
-        # The version's page says what is damaged.
+        # The version's page shows what is damaged.
         return None, None
 
 
-async def _look_again(scorer: Scorer) -> None:
+async def _keep_fresh(scorer: Scorer) -> None:
     while True:
-        await asyncio.sleep(LOOK / 2)
-        await asyncio.to_thread(scorer.look)
+        await asyncio.sleep(POLL_SECONDS / 2)
+        await asyncio.to_thread(scorer.refresh)
 
 
 async def _body(request: Any) -> bytes:
-    """The body, which is read no further and no longer than the limits."""
+    """Read the body, within the limits of size and time."""
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -276,7 +276,9 @@ async def _body(request: Any) -> bytes:
                 body += chunk
                 if len(body) > MOST_BYTES:
                     raise _RequestError(
-                        413, f"A request has at most {MOST_BYTES >> 20} MiB.", "Send fewer rows."
+                        413,
+                        f"A request may have {MOST_BYTES >> 20} MiB at most.",
+                        "Send fewer rows.",
                     )
     except TimeoutError:
         raise _RequestError(
@@ -285,8 +287,8 @@ async def _body(request: Any) -> bytes:
     return bytes(body)
 
 
-def _asked(body: bytes) -> tuple[list[dict[str, Any]], int, bool]:
-    """Rows, how many reasons, and whether it is a single row."""
+def _parse_request(body: bytes) -> tuple[list[dict[str, Any]], int, bool]:
+    """Return rows, the number of reasons, and whether a single row was sent."""
     form = _RequestError(
         400,
         "The body is not a JSON object of the required form.",
@@ -314,22 +316,22 @@ def _asked(body: bytes) -> tuple[list[dict[str, Any]], int, bool]:
 
 
 def _beyond_rows(body: bytes) -> bytes:
-    """The first object or list beyond those that rows need; empty if there is none.
+    """Return the first bracket beyond those that the maximum of rows needs; empty if none.
 
-    Millions of them would be made before the first is refused.
+    Checked before parsing, which would otherwise create millions of objects.
     """
     most = MOST_ROWS + 2
     if sum(map(body.count, (b"{", b"["))) <= most:
         return b""
-    begins = (piece[0] for piece in _PIECE.finditer(body) if piece[0] in (b"{", b"["))
+    begins = (piece[0] for piece in _TOKEN.finditer(body) if piece[0] in (b"{", b"["))
     return next(islice(begins, most, None), b"")
 
 
 def _too_many_rows() -> _RequestError:
-    return _RequestError(413, f"A request has at most {MOST_ROWS:,} rows.", "Send fewer rows.")
+    return _RequestError(413, f"A request may have {MOST_ROWS:,} rows at most.", "Send fewer rows.")
 
 
-def _answer(scores: list[Score], single: bool) -> dict[str, Any]:
+def _response_document(scores: list[Score], single: bool) -> dict[str, Any]:
     documents = [score.document() for score in scores]
     return documents[0] if single else {"scores": documents}
 

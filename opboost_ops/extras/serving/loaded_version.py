@@ -1,4 +1,4 @@
-"""A model version in use, and all that its scores follow from: read once, never changed."""
+"""A model version in use, with everything that its scores depend on; immutable once loaded."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError, PolicyError
 from opboost_ops.exchange.audit import Entry
-from opboost_ops.extras.serving import rows as given
+from opboost_ops.extras.serving import rows as row_checks
 from opboost_ops.extras.serving.releases import Releases, Run
 from opboost_ops.extras.serving.rows import STATES
 from opboost_ops.learning.metrics import Task
@@ -33,16 +33,16 @@ _CURRENT, _OLD, _UNKNOWN, _ABSENT, _WITHDRAWN = range(len(STATES))
 
 
 class Scored:
-    """Rows with all that is said of them.
+    """Scored rows, with the states of their values.
 
     Attributes:
-        table: The columns of a file of scores, without the ID, refused rows too.
-        states: By party, an index into `STATES` each.
-        age_days: By party, NaN where there are no values.
-        used: By party, whether the score rests on its values.
-        refused: Why there is no score, by row; empty where there is one.
-        unseen: By own feature, which rows have a category that no training row had.
-        rows: As they were scored: the label holder's own features as declared, and more.
+        table: The columns of a score file without the ID, including refused rows.
+        states: Index into `STATES` of each row, by party.
+        age_days: Age of each row's values, by party; NaN if there are none.
+        used: Whether each score uses the party's values, by party.
+        refused: Reason why a row has no score; empty if it has one.
+        unseen: Rows with a category that no training row had, by own feature.
+        rows: The rows as they were scored, with the label holder's features as declared.
     """
 
     def __init__(self, count: int) -> None:
@@ -56,17 +56,17 @@ class Scored:
 
 
 class LoadedVersion:
-    """A version as it scores rows.
+    """A model version that scores rows.
 
     Args:
-        site: The label holder's.
-        federation: As the version's new rows are scored.
-        version: Its name.
-        files: Its files.
-        rules: The label holder's, of old and missing values.
-        left: Parties that have left the federation since.
-        forgotten: Whom the label holder has forgotten.
-        received: The audit log's entries of what was received.
+        site: The label holder's site.
+        federation: The federation with which new rows are scored.
+        version: Name of the version.
+        files: Files of the version.
+        rules: The label holder's rules for old and missing values.
+        left: Parties that have left the federation since the training.
+        forgotten: People that the label holder has forgotten.
+        received: Entries of the audit log on received artifacts.
         runs: The label holder's accepted scoring runs.
     """
 
@@ -103,7 +103,7 @@ class LoadedVersion:
             thresholds = domain_thresholds(self._scorer.text, bounds)
             self.releases = Releases(site, federation, version, thresholds, received, runs)
             self._fallback = fallback(federation)
-            # LightGBM would read what nothing stands for as a value below the domain.
+            # LightGBM would treat an unfilled value as one below the domain.
             everybody = federation.keeps_all
             self._unfilled = {
                 party
@@ -115,7 +115,7 @@ class LoadedVersion:
 
     @property
     def mode(self) -> str:
-        """Of scoring."""
+        """The scoring mode."""
         return self.federation.scoring.mode
 
     @property
@@ -125,50 +125,50 @@ class LoadedVersion:
         return task
 
     def frame(self, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-        """Rows as `score` takes them.
+        """Convert rows to a table for `score`.
 
         Args:
-            rows: By declared name.
+            rows: Values by declared name.
 
         Raises:
-            ContractError: A column is not there, or holds what its declaration does not take.
+            ContractError: A column is missing, or has values that its declaration does not allow.
         """
-        return self.with_ids(given.frame_of(rows, self.federation, self.names))
+        return self.with_ids(row_checks.frame_of(rows, self.federation, self.names))
 
     def with_ids(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """A table of the columns `names` as `score` takes it.
+        """Add IDs to a table with the columns `names`, for `score`.
 
         Args:
-            frame: Rows by declared name.
+            frame: Columns by declared name.
 
         Raises:
-            ContractError: A column of which IDs are made holds what has no one text.
+            ContractError: A column that IDs are made of has values without a canonical text.
         """
-        return given.with_ids(frame, self.federation)
+        return row_checks.with_ids(frame, self.federation)
 
     def score(self, frame: pl.DataFrame, reasons: int = 0) -> Scored:
         """Score rows.
 
         Args:
             frame: The columns `names` and the ID, shape (n, ...).
-            reasons: How many features are named beside each score.
+            reasons: Number of reasons per score.
 
         Raises:
             ContractError: A row is not as declared.
-            PolicyError: Reasons of a private model.
+            PolicyError: Reasons were requested from a private model.
         """
         if type(reasons) is not int or reasons < 0:
-            raise ContractError("The number of reasons is a whole number from 0.")
+            raise ContractError("The number of reasons must be a whole number from 0.")
         if reasons and self.federation.training.private is not None:
             raise PolicyError(
-                "Reasons depend on single rows, and training.private promises noise for "
+                "Reasons depend on single rows, and training.private guarantees noise for "
                 "everything that does.",
-                "Ask for the score alone.",
+                "Request the score without reasons.",
             )
-        given.require_rows(frame, self.federation)
+        row_checks.require_rows(frame, self.federation)
         frame = declared_values(frame, self.own_features)
         for name, feature in self.own_features.items():
-            given.require_values(frame.get_column(name), feature)
+            row_checks.require_values(frame.get_column(name), feature)
         scored = Scored(frame.height)
         scored.rows = frame
         columns = own_columns(self.federation, frame, self._scorer.facts["categories"])
@@ -193,19 +193,19 @@ class LoadedVersion:
         return scored
 
     def _others(self, ids: pl.Series, scored: Scored) -> dict[str, np.ndarray]:
-        """Other parties' columns, by full name, and what became of them."""
+        """Return other parties' columns by full name, and record their states."""
         assert self.releases is not None
         values, rules = self.releases.find(ids, time.time()), self._rules
         columns: dict[str, np.ndarray] = {}
         for party in self.federation.feature_holders:
-            # Of a forgotten person not even that there are values is said.
+            # For forgotten people, do not even disclose whether there are values.
             gone = scored.refused == "forgotten"
-            age, there = np.where(gone, np.nan, values.age_days[party]), values.there[party]
+            age, there = np.where(gone, np.nan, values.age_days[party]), values.present[party]
             dated = ~np.isnan(age)
             state = np.where(dated, _CURRENT, _UNKNOWN)
             if rules.max_age_days is not None:
                 state[dated & (age > rules.max_age_days)] = _OLD
-            # What is old says as little about who is there as about what they have.
+            # Old values are as outdated about membership as about the person.
             absent = (state == _CURRENT) & ~there
             absent |= (state == _OLD) & ~there & (rules.old == "flag")
             state[absent] = _ABSENT
@@ -224,21 +224,19 @@ class LoadedVersion:
             scored.age_days[party] = np.where(state == _WITHDRAWN, np.nan, age)
             for full in self._columns[party]:
                 released = values.columns.get(full)
-                otherwise = np.where(state == _ABSENT, np.nan, self._fallback[full])
-                columns[full] = (
-                    otherwise if released is None else np.where(used, released, otherwise)
-                )
+                default = np.where(state == _ABSENT, np.nan, self._fallback[full])
+                columns[full] = default if released is None else np.where(used, released, default)
         return columns
 
 
 def fallback(federation: Federation) -> dict[str, float]:
-    """Substitutes for values that are not known, by full name.
+    """Return the substitutes for unknown values, by full name.
 
-    That is what the declaration says of missing values, which is public: NaN where the version
-    learnt what to do with people whom a party lacks, or nothing is declared; the fill otherwise.
+    They follow the public declaration of missing values: NaN if the version was trained with people
+    whom a party does not have, or if nothing is declared; otherwise the fill.
 
     Args:
-        federation: As the version is scored.
+        federation: The federation with which the version scores.
     """
     domain = federation.domain.to_domain()
     everybody = federation.keeps_all

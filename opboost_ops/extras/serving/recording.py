@@ -1,7 +1,7 @@
-"""Counts of rows that were scored one by one: by day at home, and for Prometheus.
+"""Counts of single rows that were scored: by day in the home, and for Prometheus.
 
-Rows wait in memory until the next look counts them, so that a row costs microseconds. What is kept
-are counts by bins: no row, no ID, no value.
+Rows are buffered in memory until the next refresh counts them, so that a row costs microseconds.
+Only counts by bins are stored, without rows, IDs or values.
 """
 
 import fcntl
@@ -36,11 +36,11 @@ from opboost_ops.quality.live import (
 from opboost_ops.reports.outcomes import Outcomes
 from opboost_ops.tables.spill.files import private_folder
 
-#: Upper ends of the buckets of seconds a request.
+#: Upper bounds of the histogram's buckets, in seconds per request.
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0)
 
-#: So many rows are counted at once, and not at the next look.
-_MOST = 20_000
+#: Number of buffered rows that are counted without waiting for the next refresh.
+_MAX_BUFFERED = 20_000
 
 _LOG = logging.getLogger("opboost_ops")
 
@@ -49,7 +49,7 @@ _Key = tuple[str, str]
 
 
 class Counters:
-    """Requests, rows and seconds since the start; threads may count at once."""
+    """Thread-safe counters of requests, rows and seconds since the start."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -63,8 +63,8 @@ class Counters:
         """Count a request for scores.
 
         Args:
-            status: Of its answer.
-            seconds: How long it took.
+            status: HTTP status of the response.
+            seconds: Duration of the request.
         """
         with self._lock:
             self._requests[status] += 1
@@ -76,19 +76,19 @@ class Counters:
         """Count a row.
 
         Args:
-            refused: Why it has no score; empty if it has one.
-            states: What became of each other party's values.
+            refused: Reason why it has no score; empty if it has one.
+            states: State of each other party's values.
         """
         with self._lock:
             self._rows[refused or "scored"] += 1
             self._partners.update(states.items())
 
     def text(self, version: str, live: Live | None, outcomes: Outcomes | None) -> str:
-        """All of it in Prometheus' text format.
+        """Return all counters in Prometheus' text format.
 
         Args:
-            version: The version in use; empty where there is none.
-            live: That version in production.
+            version: The version in use; empty if there is none.
+            live: Counts of this version in production.
             outcomes: Its report on outcomes.
         """
         with self._lock:
@@ -139,7 +139,7 @@ def _live_lines(live: Live) -> Iterator[str]:
 
 
 class Recorder:
-    """Counts rows; threads may add at once.
+    """Counts scored rows; thread-safe.
 
     Args:
         home: The label holder's folder of the federation.
@@ -154,21 +154,21 @@ class Recorder:
         self._failed = False
 
     def add(self, served: LoadedVersion, scored: Scored) -> None:
-        """Take rows that wait to be counted.
+        """Buffer rows to be counted.
 
         Args:
             served: The version that scored them.
-            scored: They.
+            scored: The scored rows.
         """
         with self._adding:
             self._waiting.append((served, scored))
             self._rows += len(scored.refused)
-            many = self._rows >= _MOST
-        if many:
+            is_full = self._rows >= _MAX_BUFFERED
+        if is_full:
             self.flush()
 
     def flush(self) -> None:
-        """Count what waits, and add it to the day's records. What cannot be kept waits on."""
+        """Count buffered rows into the records of the day; on errors, keep the counts."""
         with self._counting:
             with self._adding:
                 waiting, self._waiting, self._rows = self._waiting, [], 0
@@ -184,12 +184,12 @@ class Recorder:
                     self._keep(key, self._counts[key])
                     del self._counts[key]
                 except (OSError, ValueError, LookupError, TypeError, PolarsError) as error:
-                    # Whether rows can be counted changes nothing of their scores.
+                    # Scoring continues although rows cannot be counted.
                     failure = type(error).__name__
             if failure and not self._failed:
                 _LOG.warning(
-                    "Scored rows cannot be counted (%s): their version's page lacks them. "
-                    "Check the label holder's home, folders distributions and profiles.",
+                    "Scored rows cannot be counted (%s), and are missing on their version's page. "
+                    "Check the folders distributions and profiles of the label holder's home.",
                     failure,
                 )
             if keys:
@@ -239,7 +239,7 @@ class Recorder:
 
 
 def _partner(party: str, some: Sequence[Scored]) -> PartnerCounts:
-    # A forgotten person counts as refused, and for nothing else.
+    # Count a forgotten person as refused only.
     counted = [scored.refused != "forgotten" for scored in some]
     pairs = list(zip(some, counted, strict=True))
     states = np.concatenate([scored.states[party][rows] for scored, rows in pairs])

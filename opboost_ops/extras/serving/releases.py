@@ -1,4 +1,4 @@
-"""Other parties' values as accepted scoring runs left them in the label holder's home."""
+"""Other parties' values from accepted scoring runs, in the label holder's home."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from opboost_ops.pipeline.inputs.other_columns import of_cells
 from opboost_ops.pipeline.stage import alignment_key
 from opboost_ops.pipeline.steps.open_rows import members_table, opened_table
 
-#: What `write_scores` leaves in a run's home, the last thing that it does there.
+#: Document that `write_scores` writes last into a run's home.
 WRITTEN = "written"
 
 _SECONDS_A_DAY = 86_400.0
@@ -35,7 +35,7 @@ class Run:
 
     Attributes:
         version: The model version that it scored with.
-        run: Its id.
+        run: ID of the run.
     """
 
     version: str
@@ -43,10 +43,10 @@ class Run:
 
 
 def accepted_runs(site: Site, federation: str) -> frozenset[Run]:
-    """Scoring runs whose scores were checked and written, and whose tables are still at home.
+    """Return the scoring runs whose scores were accepted, and whose tables still exist.
 
     Args:
-        site: The label holder's.
+        site: The label holder's site.
         federation: Name of the federation.
     """
     home = site.home / federation
@@ -62,46 +62,46 @@ class Values:
     """Known values of some people, shape (n,) each.
 
     Attributes:
-        columns: By full name, float64; NaN where nothing is known.
-        age_days: By party, float64; NaN where it has released nothing of a person.
-        there: By party, whether it has the person; true where that is not known.
+        columns: Values by full name, float64; NaN if unknown.
+        age_days: Ages by party, float64; NaN if the party has released nothing of the person.
+        present: Whether the party has the person, by party; True if unknown.
     """
 
     columns: Mapping[str, np.ndarray]
     age_days: Mapping[str, np.ndarray]
-    there: Mapping[str, np.ndarray]
+    present: Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class _Release:
-    """The opened rows of a run, which are mapped, in the order of its scores."""
+    """The opened rows of a run, memory-mapped, in the order of its scores."""
 
     ids: pa.ChunkedArray
     columns: Mapping[str, Mapping[str, np.ndarray]]
-    there: Mapping[str, np.ndarray]
+    present: Mapping[str, np.ndarray]
     received: Mapping[str, float]
-    asked: np.ndarray
+    queried: np.ndarray
 
-    def asked_about(self, heads: np.ndarray) -> np.ndarray:
-        """Which of some people's digests are among those that the run asked about."""
-        at = np.minimum(np.searchsorted(self.asked, heads), len(self.asked) - 1)
-        hits: np.ndarray = self.asked[at] == heads
+    def has_queried(self, heads: np.ndarray) -> np.ndarray:
+        """Return for each digest whether the run queried this person."""
+        at = np.minimum(np.searchsorted(self.queried, heads), len(self.queried) - 1)
+        hits: np.ndarray = self.queried[at] == heads
         return hits
 
 
 class Releases:
     """The newest values of each person.
 
-    A person whom a later run asked about, and whom it did not find at all parties, has none: what
-    a party no longer releases is not used any longer.
+    A person whom a later run queried without a match at all parties has no values, because values
+    that a party no longer releases must not be used.
 
     Args:
-        site: The label holder's.
-        federation: As the served version is scored.
-        version: That version.
-        thresholds: By full column name, those of its trees.
-        received: The audit log's entries of what was received.
-        runs: Runs to look at.
+        site: The label holder's site.
+        federation: The federation with which the version scores.
+        version: The version in use.
+        thresholds: Thresholds of its trees, by full column name.
+        received: Entries of the audit log on received artifacts.
+        runs: Accepted scoring runs.
     """
 
     def __init__(
@@ -120,17 +120,19 @@ class Releases:
         }
         self._key = alignment_key(site, federation.name)
         times = {entry.place: datetime.fromisoformat(entry.at) for entry in reversed([*received])}
-        fitting = _Fitting(site, federation, version)
+        compatibility = _Compatibility(site, federation, version)
         releases = [
             release
             for run in runs
-            if fitting.fits(run) and (release := _read(site, federation, run.run, times))
+            if compatibility.accepts(run) and (release := _read(site, federation, run.run, times))
         ]
-        self._releases = self._told_apart(sorted(releases, key=lambda r: -min(r.received.values())))
+        self._releases = self._with_same_key(
+            sorted(releases, key=lambda r: -min(r.received.values()))
+        )
         keys = [_hashes(_texts(release.ids)) for release in self._releases]
         lengths = [len(each) for each in keys]
         joined = np.concatenate(keys) if keys else np.empty(0, dtype=np.uint64)
-        # Of several places of a person the first is that of the newest run.
+        # The first of a person's places is that of the newest run.
         self._keys, first = np.unique(joined, return_index=True)
         owners = np.repeat(np.arange(len(keys), dtype=np.int32), lengths)
         begins = np.repeat(np.cumsum([0, *lengths])[:-1], lengths)
@@ -144,24 +146,24 @@ class Releases:
 
         Args:
             ids: Their IDs, of the declared type, shape (n,).
-            now: In seconds since 1970-01-01 (UTC).
+            now: Present time in seconds since 1970-01-01 (UTC).
         """
         count, parties = len(ids), self._federation.feature_holders
         columns: dict[str, np.ndarray] = {}
         ages = {party: np.full(count, np.nan) for party in parties}
-        there = {party: np.ones(count, dtype=bool) for party in parties}
+        present = {party: np.ones(count, dtype=bool) for party in parties}
         owner, row = self._places(ids)
         for number in np.unique(owner[owner >= 0]):
             release, people = self._releases[number], np.flatnonzero(owner == number)
             rows = row[people]
             for party in parties:
-                members = release.there.get(party)
+                members = release.present.get(party)
                 here = np.ones(len(rows), bool) if members is None else members[rows]
                 ages[party][people] = max(now - release.received[party], 0.0) / _SECONDS_A_DAY
-                there[party][people] = here
+                present[party][people] = here
                 for full, values in self._values(release, party, rows, here).items():
                     columns.setdefault(full, np.full(count, np.nan))[people] = values
-        return Values(columns, ages, there)
+        return Values(columns, ages, present)
 
     def _values(
         self, release: _Release, party: str, rows: np.ndarray, there: np.ndarray
@@ -173,7 +175,7 @@ class Releases:
         return of_cells(party, self._columns[party], thresholds, codes, there)
 
     def _places(self, ids: pl.Series) -> tuple[np.ndarray, np.ndarray]:
-        """In which run each person's newest values are, -1 for none, and in which of its rows."""
+        """Return the run of each person's newest values, -1 for none, and the row in it."""
         count = len(ids)
         owner, row = np.full(count, -1, dtype=np.int32), np.zeros(count, dtype=np.int64)
         if not len(self._keys):
@@ -186,25 +188,25 @@ class Releases:
         for number in np.unique(owner[hit]):
             people = np.flatnonzero(owner == number)
             stored = _texts(self._releases[number].ids.take(pa.array(row[people])))
-            # Two IDs may share a hash: then neither gets the other's values.
+            # Compare IDs, because two may have the same hash.
             owner[people[(stored != texts[people]).to_numpy()]] = -1
         older = np.flatnonzero(owner > 0)
         if len(older):
-            owner[older[self._asked_since(ids[older], owner[older])]] = -1
+            owner[older[self._queried_since(ids[older], owner[older])]] = -1
         return owner, row
 
-    def _asked_since(self, ids: pl.Series, owner: np.ndarray) -> np.ndarray:
-        """Whom a newer run asked about, without finding them, bool, shape (n,)."""
+    def _queried_since(self, ids: pl.Series, owner: np.ndarray) -> np.ndarray:
+        """Return True for people whom a newer run queried without a match, bool, shape (n,)."""
         wanted = self._digests(ids)
         newer = np.zeros(len(ids), dtype=bool)
         for number, release in enumerate(self._releases[: int(owner.max())]):
-            newer |= (owner > number) & release.asked_about(wanted)
+            newer |= (owner > number) & release.has_queried(wanted)
         return newer
 
-    def _told_apart(self, releases: list[_Release]) -> list[_Release]:
-        """Without those before a run of another key: whom that one asked about is not known."""
+    def _with_same_key(self, releases: list[_Release]) -> list[_Release]:
+        """Drop releases before a run with another key, whose queries are unknown."""
         for number, release in enumerate(releases):
-            if not release.asked_about(self._digests(_texts(release.ids.slice(0, 1)))).any():
+            if not release.has_queried(self._digests(_texts(release.ids.slice(0, 1)))).any():
                 return releases[: number + 1]
         return releases
 
@@ -213,24 +215,24 @@ class Releases:
         return _heads(noise.person_keys(self._key, typed.to_arrow(), self._federation.id.type))
 
 
-class _Fitting:
-    """Which runs' values mean the same to a version: by maps, by whom runs kept, and by trees."""
+class _Compatibility:
+    """Tells which runs' values a version can use, by maps, overlap, mode and trees."""
 
     def __init__(self, site: Site, federation: Federation, version: str) -> None:
         self._registry = Registry(site.models, federation.name)
         self._home = site.home / federation.name
         self._version, self._mode = version, federation.scoring.mode
-        self._same = self._means(federation)
-        self._known = {version: True}
+        self._required = self._properties(federation)
+        self._by_version = {version: True}
 
-    def fits(self, run: Run) -> bool:
+    def accepts(self, run: Run) -> bool:
         if self._mode_of(run) != self._mode or (
             self._mode == "routed" and run.version != self._version
         ):
             return False
-        if run.version not in self._known:
-            self._known[run.version] = self._same_maps(run.version)
-        return self._known[run.version]
+        if run.version not in self._by_version:
+            self._by_version[run.version] = self._same_maps(run.version)
+        return self._by_version[run.version]
 
     def _mode_of(self, run: Run) -> ScoringMode | None:
         path = self._home / DISTRIBUTIONS / run.version / f"{run.run}.json"
@@ -243,18 +245,18 @@ class _Fitting:
     def _same_maps(self, version: str) -> bool:
         if version not in self._registry.versions():
             return False
-        return self._means(federation_in(self._registry.files(version))) == self._same
+        return self._properties(federation_in(self._registry.files(version))) == self._required
 
     @staticmethod
-    def _means(federation: Federation) -> object:
-        # With `overlap: left` a run's tables have rows of people whom a party lacks.
+    def _properties(federation: Federation) -> object:
+        # With `overlap: left` a run's tables include people whom a party does not have.
         return maps(federation), federation.alignment.overlap
 
 
 def _read(
     site: Site, federation: Federation, run: str, times: Mapping[str, datetime]
 ) -> _Release | None:
-    """A run's opened rows; None where its home or the audit log no longer has all of it."""
+    """Read a run's opened rows; return None if home or audit log no longer have all of them."""
     home = Home(site.home / federation.name / run, site.block_rows)
     holders = federation.feature_holders
     kinds = kinds_of(federation, "score")
@@ -263,8 +265,8 @@ def _read(
     left = federation.keeps_all
     names = ["scores", DIGESTS, *(opened_table(party) for party in holders)]
     names += [members_table(party) for party in holders if left]
-    there = all((home.folder / f"{name}.arrow").is_file() for name in names)
-    if not there or not all(place in times for place in places.values()):
+    complete = all((home.folder / f"{name}.arrow").is_file() for name in names)
+    if not complete or not all(place in times for place in places.values()):
         return None
     tables = {party: home.table(opened_table(party)) for party in holders}
     return _Release(
@@ -273,18 +275,18 @@ def _read(
             party: {name: _numbers(table.column(name)) for name in table.column_names}
             for party, table in tables.items()
         },
-        there={
+        present={
             party: home.table(members_table(party)).column("there").to_numpy()
             for party in holders
             if left
         },
         received={party: times[place].timestamp() for party, place in places.items()},
-        asked=_heads(keys_of(home.table(DIGESTS).column("digest"))),
+        queried=_heads(keys_of(home.table(DIGESTS).column("digest"))),
     )
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:
-    """A column as integers; 0 where a person is not at the party."""
+    """Return a column as integers; 0 for people whom the party does not have."""
     numbers: np.ndarray = (column.fill_null(0) if column.null_count else column).to_numpy()
     return numbers
 
@@ -300,5 +302,5 @@ def _hashes(texts: pl.Series) -> np.ndarray:
 
 
 def _heads(digests: np.ndarray) -> np.ndarray:
-    """The first eight bytes of digests, uint64, in whose order the digests are."""
+    """Return the first eight bytes of sorted digests, uint64."""
     return tails(np.roll(digests, 8, axis=1))

@@ -1,6 +1,6 @@
-"""Rows as programs hand them in, checked as a party's table is, and the answers that they get.
+"""Rows that programs send, checked in the same way as a party's table, and their scores.
 
-What a table's check would refuse is refused here too, by column and count: no value is shown.
+Errors name columns and counts, never a value.
 """
 
 import math
@@ -23,14 +23,14 @@ from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.tables.columns import type_name
 from opboost_ops.tables.id_recipe import person_ids
 
-#: What became of a party's values of a person: as released; released and older than declared; in
-#: no accepted run; the party lacks the person; the party has left.
+#: State of a party's values for a person: released; released, but older than allowed; not in any
+#: accepted run; the party does not have the person; the party has left.
 State = Literal["current", "old", "unknown", "absent", "withdrawn"]
 
-#: All of them, so that an array of numbers names them.
+#: All states, so that arrays can refer to them by index.
 STATES: tuple[State, ...] = ("current", "old", "unknown", "absent", "withdrawn")
 
-#: Larger whole numbers are no 64-bit float.
+#: Maximum of 64-bit floats.
 _LARGEST: Any = sys.float_info.max
 
 _DATES = (date, datetime, time, timedelta)
@@ -38,12 +38,12 @@ _DATES = (date, datetime, time, timedelta)
 
 @dataclass(frozen=True)
 class Partner:
-    """Another party's part in a score.
+    """Another party's contribution to a score.
 
     Attributes:
-        state: What became of its values.
-        age_days: How old they are; None where there are none.
-        used: Whether the score rests on them; otherwise they count as missing.
+        state: State of its values.
+        age_days: Age of its values; None if there are none.
+        used: Whether the score uses them; otherwise they count as missing.
     """
 
     state: State
@@ -65,10 +65,10 @@ class Reasons:
     """The largest contributions; with base and rest they add up to the raw score.
 
     Attributes:
-        named: The largest, largest first.
+        named: The largest contributions in decreasing order.
         base: The expected raw score.
-        rest: What all other features contribute.
-        raw_score: The sum of all: log odds, a raw class score or the number's own scale.
+        rest: Sum of all other contributions.
+        raw_score: Sum of all parts: log odds, a raw class score or a number.
     """
 
     named: tuple[Reason, ...]
@@ -79,22 +79,21 @@ class Reasons:
 
 @dataclass(frozen=True)
 class Score:
-    """The score of one row, to the bit that of a batch of the same values.
+    """The score of one row, identical to the bit to that of a batch with the same values.
 
     Attributes:
-        version: The one model version that made it.
-        mode: Of scoring.
-        score: The positive class's probability, the likeliest class's, or a number; None where the
-            row is refused.
+        version: The model version that made it.
+        mode: Scoring mode.
+        score: Probability of the positive or likeliest class, or a number; None if refused.
         decision: The class; None in regression.
-        probabilities: By class.
-        uncalibrated: The model's own score, where scores are calibrated.
-        interval: Of a number, where one is declared.
-        partners: By other party; empty in mode ``local``.
-        unseen: Own features whose category no training row had: it counts as missing.
-        refused: Why there is no score: ``forgotten``, ``old``, ``unknown`` or ``withdrawn``; empty
-            if there is.
-        reasons: Where they were asked for.
+        probabilities: Probabilities by class.
+        uncalibrated: The model's score before calibration; None without calibration.
+        interval: Interval of a number; None if none is declared.
+        partners: The other parties' contributions; empty in mode ``local``.
+        unseen: Own features with a category that no training row had; it counts as missing.
+        refused: Reason why there is no score: ``forgotten``, ``old``, ``unknown`` or
+            ``withdrawn``; empty if there is one.
+        reasons: Reasons, if they were requested.
     """
 
     version: str
@@ -110,36 +109,36 @@ class Score:
     reasons: Reasons | None
 
     def document(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """Return the score as a JSON object."""
         return asdict(self)
 
 
 def frame_of(
     rows: Sequence[Mapping[str, Any]], federation: Federation, names: Sequence[str]
 ) -> pl.DataFrame:
-    """Rows as a table of their declared columns; others are left out.
+    """Convert rows to a table of the declared columns; others are left out.
 
     Args:
-        rows: By declared name, also scalars of numpy and pandas; a missing value is None or one
-            of their words for it.
-        federation: As the version is scored.
+        rows: Values by declared name, including scalars of numpy and pandas; missing values are
+            None, NaN, NA or NaT.
+        federation: The federation with which the version scores.
         names: The columns that each row must have.
 
     Raises:
-        ContractError: A column is not there, or holds what its declaration does not take.
+        ContractError: A column is missing, or has values that its declaration does not allow.
     """
     absent = [name for name in names if not all(name in row for row in rows)]
     if absent:
         raise ContractError(
-            f"A row lacks {', '.join(absent)}.",
-            "Send every declared column; null stands for a missing value.",
+            f"A row has no column {', '.join(absent)}.",
+            "Send every declared column; write null for missing values.",
         )
     columns = []
     for name in names:
         feature = feature_of(federation, name)
         category = feature is not None and feature.type != "numeric"
         values = [plain_value(row[name], category) for row in rows]
-        # A column of the ID that is a feature, too, keeps its whole numbers: IDs are no floats.
+        # A feature that is part of the ID keeps whole numbers, because IDs are not floats.
         if feature is None or name in federation.id.parts:
             columns.append(_ids(values, name, federation))
         else:
@@ -148,14 +147,14 @@ def frame_of(
 
 
 def with_ids(frame: pl.DataFrame, federation: Federation) -> pl.DataFrame:
-    """Rows with their ID, made as that of a table.
+    """Add the ID to rows, derived as in tables.
 
     Args:
-        frame: Columns by declared name, those that the ID is made of among them.
-        federation: As the version is scored.
+        frame: Columns by declared name, including those that the ID is made of.
+        federation: The federation with which the version scores.
 
     Raises:
-        ContractError: A column holds what has no one text.
+        ContractError: A column has values without a canonical text.
     """
     identity = federation.id
     if not identity.is_made:
@@ -166,11 +165,11 @@ def with_ids(frame: pl.DataFrame, federation: Federation) -> pl.DataFrame:
 
 
 def require_rows(frame: pl.DataFrame, federation: Federation) -> None:
-    """Refuse what the check of a table of new rows refuses of single rows.
+    """Check rows in the same way as a table of new rows.
 
     Args:
         frame: Columns by declared name.
-        federation: As the version is scored.
+        federation: The federation with which the version scores.
 
     Raises:
         ContractError: A type is not as declared, or an ID is missing.
@@ -189,17 +188,17 @@ def require_rows(frame: pl.DataFrame, federation: Federation) -> None:
 
 
 def require_values(values: pl.Series, feature: Feature) -> None:
-    """Refuse values of the label holder's own feature that a run refuses.
+    """Check the values of the label holder's own feature, as a run does.
 
     Args:
-        values: As the declaration takes them.
+        values: Values in the form of the declaration.
         feature: The declaration.
 
     Raises:
-        ContractError: One is missing that is needed, infinite, or no declared category.
+        ContractError: A required value is missing, or a value is infinite or undeclared.
     """
     if feature.missing == "forbid":
-        _refuse(values, int(raw_table.missing(values).sum()), "no value, which is needed")
+        _refuse(values, int(raw_table.missing(values).sum()), "no value, which is required")
     if values.dtype.is_float():
         _refuse(values, int(values.is_infinite().sum()), "an infinite value")
     if feature.type != "numeric" and feature.categories:
@@ -208,11 +207,11 @@ def require_values(values: pl.Series, feature: Feature) -> None:
 
 
 def feature_of(federation: Federation, name: str) -> Feature | None:
-    """The declaration of a column: an own feature, or ``party.feature``; None for one of the ID.
+    """Return the declaration of a column; None for a column of the ID.
 
     Args:
-        federation: As the version is scored.
-        name: The column.
+        federation: The federation with which the version scores.
+        name: The column: an own feature, or ``party.feature``.
     """
     owner = federation.label_holder
     if name in federation.parties[owner].features:
@@ -224,18 +223,18 @@ def feature_of(federation: Federation, name: str) -> Feature | None:
 
 
 def plain_value(value: Any, category: bool = False) -> Any:
-    """A value as Python has it, of a scalar of numpy or pandas; None for all kinds of gaps.
+    """Convert a scalar of numpy or pandas to a Python value; None for missing values.
 
     Args:
-        value: As a program has it.
-        category: Whether it is one, whose text counts.
+        value: The value.
+        category: Whether it is a category, which is compared by its text.
     """
     if type(value).__name__ in ("NAType", "NaTType"):
         return None
     if isinstance(value, np.datetime64 | np.timedelta64):
         value = value.astype(f"{value.dtype.kind}8[us]").item()
     elif category and isinstance(value, np.float16 | np.float32):
-        # As the text of a column of them is: 0.1, and no further digits.
+        # Use the same text as columns of this type: 0.1 without further digits.
         value = float(str(value))
     elif isinstance(value, np.generic):
         value = value.item()
@@ -250,9 +249,9 @@ def plain_value(value: Any, category: bool = False) -> Any:
 
 def _refuse(values: pl.Series, count: int, what: str) -> None:
     if count:
-        of = "" if len(values) == 1 else f" in {count} of {len(values)} rows"
+        where = "" if len(values) == 1 else f" in {count} of {len(values)} rows"
         raise ContractError(
-            f"{values.name} has {what}{of}.", "Correct the rows, and send them again."
+            f"{values.name} has {what}{where}.", "Correct the rows, and send them again."
         )
 
 
@@ -261,7 +260,7 @@ def _ids(values: Sequence[Any], name: str, federation: Federation) -> pl.Series:
     if federation.id.is_made:
         return _series_of_one_type(values, name)
     if kind == "string":
-        return _series_of(values, name, pl.String, lambda v: isinstance(v, str), "a text")
+        return _series_of(values, name, pl.String, lambda v: isinstance(v, str), "a string")
     return _series_of(values, name, pl.Int64, _is_whole, "a whole number")
 
 
@@ -269,7 +268,7 @@ def _column(values: Sequence[Any], name: str, feature: Feature) -> pl.Series:
     if feature.type == "numeric":
         if feature.unit is not None and any(isinstance(v, (str, *_DATES)) for v in values):
             return _series_of_one_type(values, name)
-        # Whole numbers too: a column of numbers is read as 64-bit floats before it is used.
+        # Also whole numbers, because runs read numeric columns as 64-bit floats.
         plain = [float(v) if _is_number(v) else v for v in values]
         return _series_of(plain, name, pl.Float64, lambda v: isinstance(v, float), "a number")
     return _series_of_one_type(values, name)
@@ -288,30 +287,30 @@ def _series_of(
     values: Sequence[Any], name: str, kind: Any, takes: Callable[[Any], bool], needed: str
 ) -> pl.Series:
     if all(value is None or takes(value) for value in values):
-        # Half a surrogate pair is no text.
+        # A lone surrogate is not valid text.
         with suppress(UnicodeEncodeError):
             return pl.Series(name, values, dtype=kind)
     raise ContractError(
-        f"{name} holds something else than {needed}.",
-        "Send numbers without quotes, and texts as texts; null stands for a missing value.",
+        f"{name} has a value that is not {needed}.",
+        "Send numbers without quotes and strings with quotes; write null for missing values.",
     )
 
 
 def _series_of_one_type(values: Sequence[Any], name: str) -> pl.Series:
-    """Categories or dates: all of one type, which polars finds."""
+    """Return categories or dates of one type, which polars infers."""
     kinds = {type(value) for value in values if value is not None}
     if len(kinds) > 1 or not all(
         issubclass(k, str | Integral | float | Decimal | date | time | timedelta) for k in kinds
     ):
         raise ContractError(
-            f"{name} holds values of several types, or of one that is not a category.",
-            "Send all of them as texts.",
+            f"{name} has values of several types, or of a type that is not allowed.",
+            "Send all of them as strings.",
         )
     try:
         return pl.Series(name, values)
     except (TypeError, OverflowError, UnicodeEncodeError, pl.exceptions.PolarsError):
         pass
     raise ContractError(
-        f"{name} holds a number that is too large, or a text that is no Unicode.",
-        "Send it as a text in Unicode.",
+        f"{name} has a number that is too large, or a string that is not valid Unicode.",
+        "Send it as a valid string.",
     )

@@ -1,4 +1,4 @@
-"""Scores rows with the champion, whichever it is now; each answer is of one version."""
+"""Scores rows with the present champion; all rows of a call have the same version."""
 
 import threading
 import time
@@ -30,11 +30,11 @@ from opboost_ops.privacy.consent.agreements import Agreements
 from opboost_ops.quality.live import Live, live_of
 from opboost_ops.reports.outcomes import Outcomes, outcomes_of
 
-#: Seconds between two looks at champion, agreement, policy and accepted runs.
-LOOK = 1.0
+#: Seconds between two refreshes of champion, agreement, policy and accepted runs.
+POLL_SECONDS = 1.0
 
-#: So many seconds an answer may rest on a look, where later ones fail by the machine.
-LONGEST = 60.0
+#: Maximum seconds since the last successful refresh, if later ones fail for technical reasons.
+MAX_STALE_SECONDS = 60.0
 
 _VERSION = "model_version"
 
@@ -43,30 +43,30 @@ class Scorer:
     """Scores single rows and frames at the label holder, without the other parties.
 
     Own columns come from the caller, other parties' from the last accepted scoring run that has
-    the person. A promotion, a rollback, a new scoring run, a changed policy, a stop and a forgotten
-    person count from the next look on, a second later.
+    the person. Promotions, rollbacks, new scoring runs, changed policies, stops and forgotten
+    people take effect at the next refresh, within a second.
 
     Args:
-        site: The folder of the label holder's ``site.yaml``.
+        site: Folder of the label holder's ``site.yaml``.
         federation: ``federation.yaml``, or its folder.
-        record: Whether its rows count as production on the version's page. The counts, by bins and
-            day, are all that it keeps; `look` adds the last ones.
+        record: Whether its rows count as production on the version's page. Only counts by bin and
+            day are stored; `refresh` adds the last ones.
 
     Raises:
-        OpBoostError: There is nothing to score with, or the label holder may not.
+        OpBoostError: There is no champion, or the label holder may not score.
     """
 
     def __init__(self, site: str | Path, federation: str | Path, *, record: bool = False) -> None:
         self._site_file = Path(site) / "site.yaml"
         self._federation_file = federation_file(Path(federation))
-        self._looking = threading.Lock()
-        self._began = self._looked = float("-inf")
-        self._seen: Any = None
+        self._refreshing = threading.Lock()
+        self._began = self._refreshed = float("-inf")
+        self._loaded_from: Any = None
         self._served: LoadedVersion | None = None
         self._failure: OpBoostError | None = None
         self._declared: tuple[Any, Site, Policy, Federation] | None = None
         self._recorder: Recorder | None = None
-        self.look()
+        self.refresh()
         self._now()
         if record:
             self._recorder = Recorder(self._home)
@@ -76,21 +76,21 @@ class Scorer:
 
     @property
     def version(self) -> str:
-        """The version that scores now."""
+        """The version in use."""
         return self._now().version
 
     @property
     def mode(self) -> str:
-        """Its mode of scoring."""
+        """The scoring mode of the version in use."""
         return self._now().mode
 
     def score(self, row: Mapping[str, Any], reasons: int = 0) -> Score:
         """Score one row.
 
         Args:
-            row: The ID and every own feature by declared name; a missing value is None. In mode
-                ``local`` also the others' as ``party.feature``.
-            reasons: How many features are named that contribute most.
+            row: The ID and every own feature by declared name; missing values are None. In mode
+                ``local`` also other parties' features as ``party.feature``.
+            reasons: Number of reasons.
 
         Raises:
             OpBoostError: The row is not as declared, or nothing may be scored.
@@ -101,8 +101,8 @@ class Scorer:
         """Score rows, in their order, all with one version.
 
         Args:
-            rows: As for `score`.
-            reasons: How many features are named that contribute most.
+            rows: Rows; see `score`.
+            reasons: Number of reasons per row.
 
         Raises:
             OpBoostError: A row is not as declared, or nothing may be scored.
@@ -110,18 +110,18 @@ class Scorer:
         served, rows = self._now(), list(rows)
         if not rows:
             return []
-        return answers(served, self._score(served, served.frame(rows), reasons))
+        return to_scores(served, self._score(served, served.frame(rows), reasons))
 
     def score_frame(self, frame: pl.DataFrame, reasons: int = 0) -> pl.DataFrame:
         """Score a table.
 
         Args:
-            frame: Columns as for `score`, of polars or pandas; others are left out.
-            reasons: How many features are named that contribute most.
+            frame: Table of polars or pandas with the columns of `score`; others are ignored.
+            reasons: Number of reasons per row.
 
         Returns:
-            The columns of a file of scores, then for each other party ``state_<party>`` and
-            ``age_days_<party>``, and ``refused``; rows in their order.
+            The columns of a score file, then for each other party ``state_<party>`` and
+            ``age_days_<party>``, and ``refused``; in the order of the rows.
 
         Raises:
             OpBoostError: The table is not as declared, or nothing may be scored.
@@ -129,7 +129,7 @@ class Scorer:
         served, frame = self._now(), pl.DataFrame(frame)
         absent = [name for name in served.names if name not in frame.columns]
         if absent:
-            raise ContractError(f"The table lacks {', '.join(absent)}.", "Add them.")
+            raise ContractError(f"The table has no column {', '.join(absent)}.", "Add it.")
         frame = served.with_ids(frame.select(served.names))
         scored = self._score(served, frame, reasons)
         columns = pl.from_arrow(scored.table)
@@ -145,13 +145,13 @@ class Scorer:
         result = columns.with_columns(**more, refused=refused)
         return result.insert_column(0, frame.get_column(served.federation.id.column))
 
-    def look(self) -> None:
-        """Look at everything that a score follows from, and load what has changed."""
-        with self._looking:
-            self._look()
+    def refresh(self) -> None:
+        """Reload everything that scores depend on, if it has changed."""
+        with self._refreshing:
+            self._refresh()
 
     def live(self) -> Live | None:
-        """The version in use in production; None where it has scored nothing lately.
+        """Return the production counts of the version in use; None if it has scored nothing lately.
 
         Raises:
             OpBoostError: Nothing may be scored.
@@ -161,11 +161,11 @@ class Scorer:
         return live_of(self._home, served.version, served.mode)
 
     def outcomes(self) -> Outcomes | None:
-        """The last report on outcomes of the version in use; None where there is none.
+        """Return the last report on outcomes of the version in use; None if there is none.
 
         Raises:
             OpBoostError: Nothing may be scored.
-            ValueError: It is damaged.
+            ValueError: The report is damaged.
         """
         return outcomes_of(self._home, self.version)
 
@@ -182,23 +182,25 @@ class Scorer:
         return scored
 
     def _now(self) -> LoadedVersion:
-        """The version in use. One thread looks when it is time; the others use what is there."""
-        if time.monotonic() - self._began > LOOK and self._looking.acquire(blocking=False):
+        """Return the version in use; if it is due, one thread refreshes it first."""
+        if time.monotonic() - self._began > POLL_SECONDS and self._refreshing.acquire(
+            blocking=False
+        ):
             try:
-                self._look()
+                self._refresh()
             finally:
-                self._looking.release()
+                self._refreshing.release()
         served, failure = self._served, self._failure
         if failure is not None:
             raise failure.with_traceback(None)
-        if served is None or time.monotonic() - self._looked > LONGEST:
+        if served is None or time.monotonic() - self._refreshed > MAX_STALE_SECONDS:
             raise ContractError(
                 "The label holder's files or database cannot be read.",
-                "Nothing is scored until they can: look at its disk, and at `ledger` in site.yaml.",
+                "Nothing is scored until they can: check its disk, and `ledger` in site.yaml.",
             )
         return served
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         self._began = time.monotonic()
         if self._recorder is not None:
             self._recorder.flush()
@@ -206,12 +208,12 @@ class Scorer:
             self._load()
             self._failure = None
         except OpBoostError as error:
-            # Nothing is scored by what may no longer be used.
-            self._failure, self._seen = error, None
+            # Stop scoring with a version that may no longer be used.
+            self._failure, self._loaded_from = error, None
         except Exception:
-            # A disk or a database that does not answer for a moment: `_now` counts the seconds.
+            # Disk or database are temporarily unavailable; `_now` limits for how long.
             return
-        self._looked = time.monotonic()
+        self._refreshed = time.monotonic()
 
     def _load(self) -> None:
         site, policy, declared = self._files()
@@ -225,25 +227,25 @@ class Scorer:
             if since is not None:
                 raise PolicyError(
                     f"{site.party} has stopped taking part in {name}: nothing is scored.",
-                    "Its own people decide when it does again, by `opboost resume`.",
+                    "Its own people may resume with `opboost resume`.",
                 )
             if champion is None:
                 raise ContractError(
                     f"{name} has no champion to score with.", "Train or promote a model."
                 )
             key = (self._declared and self._declared[0], champion, agreements, forgotten, runs)
-            if key == self._seen and self._served is not None:
+            if key == self._loaded_from and self._served is not None:
                 return
             files = registry.files(champion)
-            federation, left = allowed(declared, champion, files, agreements, policy)
+            federation, left = scoring_federation(declared, champion, files, agreements, policy)
             received = state.audit.of("received")
         self._served = LoadedVersion(
             site, federation, champion, files, policy.serve, left, forgotten, received, runs
         )
-        self._seen = key
+        self._loaded_from = key
 
     def _files(self) -> tuple[Site, Policy, Federation]:
-        """Site, policy and federation, read again when a file was written."""
+        """Return site, policy and federation, read again if a file has changed."""
         policy_file = self._site_file.parent / POLICY
         paths = (self._site_file, policy_file, self._federation_file)
         marks = [_mark(path) for path in paths]
@@ -252,32 +254,32 @@ class Scorer:
             if site.party != declared.label_holder:
                 raise ConfigError(
                     f"{site.party} is not the label holder of {declared.name}.",
-                    f"{declared.label_holder} alone scores: name its site.",
+                    f"Only {declared.label_holder} scores: name its site.",
                 )
             if declared.learning == "horizontal":
                 raise ConfigError(
-                    f"{declared.name} is of horizontal learning: its rows are one party's.",
+                    f"{declared.name} learns horizontally, so each row belongs to one party.",
                     "Use `opboost score`.",
                 )
             self._declared = (marks, site, load_policy(policy_file), declared)
         return self._declared[1:]
 
 
-def allowed(
+def scoring_federation(
     declared: Federation,
     version: str,
     files: Mapping[str, bytes],
     agreements: Agreements,
     policy: Policy,
 ) -> tuple[Federation, frozenset[str]]:
-    """The federation as a version's rows are scored, if the label holder may, and who has left it.
+    """Return the federation with which a version scores, and the parties that have left it.
 
     Args:
-        declared: The federation file as it is now.
+        declared: The present federation file.
         version: The version.
-        files: Its files.
-        agreements: What the label holder has agreed to.
-        policy: The label holder's.
+        files: Files of the version.
+        agreements: The label holder's agreements.
+        policy: The label holder's policy.
 
     Raises:
         PolicyError: The label holder's agreement was withdrawn, or does not cover the version.
@@ -286,28 +288,28 @@ def allowed(
     if agreements.newest(declared.name) is None:
         raise PolicyError(
             f"{policy.party} has no agreement with {declared.name}: nothing is scored.",
-            "Its own people agree again with `opboost agree`.",
+            "Its own people may agree again with `opboost agree`.",
         )
     trained = federation_in(files)
     left = frozenset(trained.parties) - frozenset(declared.parties)
     if left and policy.serve.withdrawn != "refuse":
         return for_model(trained, version, files, lambda _: True), left
 
-    def stands(digest: str) -> bool:
+    def is_in_force(digest: str) -> bool:
         return scored_under(agreements, declared.name, digest, version) is not None
 
-    planned = for_model(declared, version, files, stands)
-    if not stands(digest_of(document(planned))):
+    planned = for_model(declared, version, files, is_in_force)
+    if not is_in_force(digest_of(document(planned))):
         raise PolicyError(
-            f"{policy.party} has no agreement under which version {version} is scored.",
-            "Agree to the present federation file, or keep the version by `opboost agree "
+            f"{policy.party} has no agreement that allows scoring with version {version}.",
+            "Agree to the present federation file, or keep the version with `opboost agree "
             "--keep-version`.",
         )
     return planned, left
 
 
-def answers(served: LoadedVersion, scored: Scored) -> list[Score]:
-    """Scored rows as objects, in their order.
+def to_scores(served: LoadedVersion, scored: Scored) -> list[Score]:
+    """Convert scored rows to `Score` objects, in their order.
 
     Args:
         served: The version.
@@ -354,13 +356,13 @@ def _reasons(row: Mapping[str, Any]) -> Reasons | None:
         return None
     named: list[Reason] = []
     while (at := f"reason_{len(named) + 1}") + "_party" in row:
-        of = (row[f"{at}_party"], row[f"{at}_feature"], row[f"{at}_contribution"])
-        named.append(Reason(*of))
+        fields = (row[f"{at}_party"], row[f"{at}_feature"], row[f"{at}_contribution"])
+        named.append(Reason(*fields))
     return Reasons(tuple(named), row["reasons_base"], row["reasons_rest"], row["raw_score"])
 
 
 def _mark(path: Path) -> tuple[int, ...] | None:
-    """Another one whenever a file was written or replaced; None where there is none."""
+    """Return a value that changes when a file is written or replaced; None if it is missing."""
     try:
         status = path.stat()
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Public facts about columns, from a table that people fill in: ``bounds.csv``."""
+"""Public facts about columns, from ``bounds.csv``, a table that people fill in."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ from opboost_ops.extras.datasets.workspace import dump
 from opboost_ops.extras.setup.columns import mechanism_of_few
 from opboost_ops.reports.display.tables import csv_text, text_of
 
-#: The integers on which protected features are released, unless the federation file is changed.
+#: Default domain of protected features in the federation file.
 DOMAIN = {"lower": 1, "upper": 10}
 _MOST = DOMAIN["upper"] - DOMAIN["lower"] + 1
 
@@ -27,22 +27,22 @@ TEMPLATE = "bounds.csv"
 _HEAD = ("feature", "unit", "needs", "lower", "upper", "scale", "categories", "rest", "fill",
          "values", "how")  # fmt: skip
 
-#: Of a column of whole numbers: it has one value for each from lower to upper.
+#: Entry of ``values`` for whole numbers: one value for each from lower to upper.
 _WHOLE = "whole numbers"
 
-#: What to write into a line, by what it needs first.
+#: Instructions by the first entry that a line needs.
 _HOW = {
     "lower": "numbers in the column's own unit",
     "categories": "all of them, between | or commas: a|b|c",
-    "fill": "what a missing value counts as",
+    "fill": "the value that replaces missing ones",
 }
-#: A number as a program or a spreadsheet writes it.
+#: Numbers as programs and spreadsheets write them.
 _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 
-#: A scale of edges that are drawn once the bounds are there: ``private 0.1``.
+#: Scale of private edges, which are drawn after the bounds are filled in: ``private 0.1``.
 _PRIVATE = "private"
 
-#: Entries of a feature by which its cells are set, and no edges are to be drawn.
+#: Entries of a feature that determine its cells, so that no edges are drawn.
 _CELLS = {"scale", "domain"}
 
 _HOW_DATES = "dates, such as 2020-01-31"
@@ -50,14 +50,14 @@ _HOW_DATES = "dates, such as 2020-01-31"
 
 @dataclass(frozen=True)
 class FilledIn:
-    """Lines of a table that went into an offer.
+    """The result of writing a table into an offer.
 
     Attributes:
         file: The offer.
-        filled: How many lines say anything.
-        lines: How many there are.
-        missing: What is still blank, a line each: ``line 3, income: lower, upper``.
-        private: Epsilons of private edges, by feature whose bounds are there.
+        filled: Number of lines with entries.
+        lines: Number of lines.
+        missing: Entries that are still blank, by line: ``line 3, income: lower, upper``.
+        private: Epsilons of private edges, by feature with bounds.
     """
 
     file: Path
@@ -68,14 +68,14 @@ class FilledIn:
 
 
 def is_wanted(table: Path, offer: Path) -> bool:
-    """True if an offer still leaves something blank that a table has a line for, or edges undrawn.
+    """Return True if an offer still needs entries or private edges from a table.
 
     Args:
         table: The CSV table.
         offer: The ``<party>-offer.yaml``.
 
     Raises:
-        ConfigError: The table is none.
+        ConfigError: The table is not valid CSV.
     """
     features = _mapping(offer).get("features") or {}
     lines = [(features.get(line.get("feature"), {}), line) for line in _lines(table)]
@@ -93,11 +93,11 @@ def fill_in(
     Args:
         table: The CSV table.
         offer: The ``<party>-offer.yaml``.
-        before: Called before it is written, with its features as they will be, and names of those
-            that have got a domain of as many values as they have.
+        before: Called before the offer is written, with its new features and the names of those
+            whose domain has changed to their number of values.
 
     Raises:
-        ConfigError: All faults of the table at once; nothing was written.
+        ConfigError: Lists all faults of the table; nothing was written.
     """
     data = _mapping(offer)
     lines = _lines(table)
@@ -107,11 +107,11 @@ def fill_in(
     first: dict[str, int] = {}
     for number, line in enumerate(lines, start=2):
         if not any(line.values()):
-            continue  # As spreadsheets leave them.
+            continue  # Spreadsheets leave empty lines.
         feature = (data.get("features") or {}).get(line.get("feature"))
         place = f"line {number}, {line.get('feature')}"
         if (other := first.setdefault(line.get("feature", ""), number)) != number:
-            faults.append(Fault(place, f"line {other} is of the same feature", "keep one of them"))
+            faults.append(Fault(place, f"line {other} has the same feature", "keep one of them"))
             continue
         if not isinstance(feature, dict):
             faults.append(Fault(place, f"is not a feature of {offer.name}"))
@@ -120,7 +120,7 @@ def fill_in(
         faults += [Fault(place, problem, suggestion) for problem, suggestion in problems]
         epsilon = _private(line)
         if epsilon is not None and math.isnan(epsilon):
-            faults.append(Fault(place, "scale says private and no epsilon", "such as private 0.1"))
+            faults.append(Fault(place, "scale private has no epsilon", "write, say, private 0.1"))
         if line.get("values") and not problems and _is_of_few(feature) and "domain" not in change:
             few_values = "its domain has fewer values than the line states"
             faults.append(Fault(place, few_values, "correct the line, or clear values to keep it"))
@@ -145,17 +145,17 @@ def write_template(
     private: float | None = None,
     whole: Collection[str] = (),
 ) -> int:
-    """Write a table with a line for each feature of which something is still blank.
+    """Write a table with a line for each feature with blank entries.
 
     Args:
-        path: Where.
-        blanks: What is blank, by feature.
-        data: The offer's content.
-        private: Epsilon of private edges of numbers; no scale is filled in when absent.
+        path: Path of the table.
+        blanks: Blank entries, by feature.
+        data: Content of the offer.
+        private: Epsilon of private edges of numbers; if None, the scale is left blank.
         whole: Features of whole numbers.
 
     Returns:
-        How many lines it has; no file is written for none.
+        Number of lines; if 0, no file is written.
     """
     units = {name: data["features"][name].get("unit", "") for name in blanks}
     rows = [
@@ -180,7 +180,7 @@ def _mapping(offer: Path) -> dict[str, Any]:
     data = read_yaml(offer)
     if isinstance(data, dict):
         return data
-    raise ConfigError(f"{offer.name} is no offer.", "`opboost init` writes one.")
+    raise ConfigError(f"{offer.name} is not an offer.", "`opboost init` writes one.")
 
 
 def _lines(path: Path) -> list[dict[str, str]]:
@@ -193,7 +193,7 @@ def _lines(path: Path) -> list[dict[str, str]]:
         ) from None
     except OSError:
         text = ""
-    # Spreadsheets of some countries save with semicolons.
+    # Spreadsheets of some countries separate by semicolons.
     separator = ";" if text.partition("\n")[0].count(";") > 1 else ","
     try:
         lines = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=separator))
@@ -207,7 +207,7 @@ def _lines(path: Path) -> list[dict[str, str]]:
     wide = [f"line {at}" for at, line in enumerate(lines, start=2) if None in line]
     if wide:
         raise ConfigError(
-            f"{path.name}: {', '.join(wide)} has more cells than the head.",
+            f"{path.name}: {', '.join(wide)} has more cells than the header.",
             "Put | between categories (a|b|c), or quotes around them. Nothing was written.",
         )
     entries = [{k: text_of((v or "").strip()) for k, v in line.items() if k} for line in lines]
@@ -217,7 +217,7 @@ def _lines(path: Path) -> list[dict[str, str]]:
 
 
 def _use_points(lines: Sequence[dict[str, str]], name: str) -> None:
-    """Make decimal commas points, as spreadsheets that save semicolons write numbers."""
+    """Convert decimal commas to points; spreadsheets that separate by semicolons use commas."""
     faults = []
     for number, line in enumerate(lines, start=2):
         for key in ("lower", "upper", "fill"):
@@ -229,7 +229,7 @@ def _use_points(lines: Sequence[dict[str, str]], name: str) -> None:
                 plain = text.replace(".", "")
                 whole = text.partition(".")[0]
                 faults.append(
-                    Fault(f"line {number}", problem, f"write {plain} or {whole},0, as you mean it")
+                    Fault(f"line {number}", problem, f"write {plain} or {whole},0, as intended")
                 )
     require_none(faults, name, "Nothing was written.")
 
@@ -237,7 +237,7 @@ def _use_points(lines: Sequence[dict[str, str]], name: str) -> None:
 def _change(
     feature: Mapping[str, Any], line: Mapping[str, str]
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """The change of a feature by its line, and the line's faults."""
+    """Return a feature's new entries from its line, and the line's faults."""
     change: dict[str, Any] = {}
     problems: list[tuple[str, str]] = []
     lower, upper, fill = (line.get(key, "") for key in ("lower", "upper", "fill"))
@@ -249,11 +249,9 @@ def _change(
             kind = "dates" if dated else "numbers"
             problems.append((f"lower and upper are not {kind}", f"for example {example}"))
         elif type(bounds[0]) is not type(bounds[1]):
-            problems.append(
-                ("lower is a date and upper is none, or the reverse", "write both as dates")
-            )
+            problems.append(("only one of lower and upper is a date", "write both as dates"))
         elif not bounds[0] < bounds[1]:
-            problems.append(("lower is not less than upper", "exchange them, or correct one"))
+            problems.append(("lower is not less than upper", "swap them, or correct one"))
         else:
             change["bounds"] = bounds
             if values := line.get("values"):
@@ -261,9 +259,9 @@ def _change(
     if line.get("scale") and _private(line) is None:
         change["scale"] = line["scale"]
     if line.get("categories"):
-        between = next((sign for sign in "|;," if sign in line["categories"]), "|")
-        words = [word.strip() for word in line["categories"].split(between)]
-        change["categories"] = list(dict.fromkeys(word for word in words if word))
+        separator = next((sign for sign in "|;," if sign in line["categories"]), "|")
+        names = [name.strip() for name in line["categories"].split(separator)]
+        change["categories"] = list(dict.fromkeys(name for name in names if name))
     if rest := line.get("rest"):
         change["rest"] = rest
         if rest not in (names := change.get("categories") or feature.get("categories") or []):
@@ -280,7 +278,7 @@ def _change(
 def _few(
     feature: Mapping[str, Any], text: str, bounds: Sequence[Any], problems: list[tuple[str, str]]
 ) -> dict[str, Any]:
-    """The domain of a column with fewer values than the federation's, and a mechanism on it."""
+    """Return a smaller domain for a column with few values, and a mechanism on it."""
     if text == _WHOLE:
         dated = isinstance(bounds[0], date)
         count = 0 if dated or bounds[1] - bounds[0] > _MOST else 1 + int(bounds[1] - bounds[0])
@@ -303,9 +301,9 @@ def _is_of_few(feature: Mapping[str, Any]) -> bool:
 
 
 def _private(line: Mapping[str, str]) -> float | None:
-    """The epsilon of private edges; not a number where none is said, None for other scales."""
-    word, _, number = line.get("scale", "").partition(" ")
-    if word != _PRIVATE:
+    """Return the epsilon of private edges; NaN if it is missing, None for other scales."""
+    kind, _, number = line.get("scale", "").partition(" ")
+    if kind != _PRIVATE:
         return None
     try:
         return float(number)
@@ -314,28 +312,28 @@ def _private(line: Mapping[str, str]) -> float | None:
 
 
 def _blank(feature: Mapping[str, Any], line: Mapping[str, str]) -> list[str]:
-    """Entries of a feature that a line leaves blank although they are needed."""
+    """Return the needed entries of a feature that a line leaves blank."""
     needs = line.get("needs", "").split()
-    wanting = {
+    missing = {
         "lower": feature.get("bounds") is None,
         "upper": feature.get("bounds") is None,
         "categories": not feature.get("categories"),
         "fill": "missing" not in feature,
     }
-    return [need for need in needs if wanting.get(need)]
+    return [need for need in needs if missing.get(need)]
 
 
 def _number(text: str, dated: bool) -> Any:
-    """A number, or where a unit is declared a date; None if it is neither."""
+    """Parse a number, or a date if a unit is declared; return None if it is neither."""
     if dated and (day := _date(text)) is not None:
         return day
     if dated and re.fullmatch(r"(19|20)\d{6}", text):
-        return None  # 20200131 is a number of days, too.
+        return None  # 20200131 could be a number of days.
     return float(text) if re.fullmatch(_NUMBER, text) and math.isfinite(float(text)) else None
 
 
 def _date(text: str) -> date | None:
-    """A date as ISO writes it, or with the day first: 31.01.2020, or 31/01/2020 if it is clear."""
+    """Parse an ISO date, or one with the day first: 31.01.2020, or 31/01/2020 if unambiguous."""
     parts = re.fullmatch(r"(\d{1,2})([./])(\d{1,2})[./](\d{4})", text)
     try:
         if parts is None:
@@ -343,7 +341,7 @@ def _date(text: str) -> date | None:
         first, sign, second, year = parts.groups()
         day, month = int(first), int(second)
         if sign == "/" and day <= 12 and month <= 12 and day != month:
-            return None  # Nobody can tell which of them is the month.
+            return None  # Either of them could be the month.
         if sign == "/" and month > 12:
             day, month = month, day
         return date(int(year), month, day)

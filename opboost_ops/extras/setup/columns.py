@@ -1,4 +1,4 @@
-"""Features and the label that `opboost init` makes of a table's columns, and columns left out."""
+"""Features and the label that `opboost init` derives from a table's columns."""
 
 import math
 import re
@@ -18,14 +18,14 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.tables.columns import holds_categories, technical_columns, type_name
 from opboost_ops.tables.raw_values import class_count_problem, class_values, is_number, label_values
 
-#: Names of columns that say in which part of a split a row is.
+#: Names of columns that assign rows to parts of a split.
 _SPLITS = {"is_test", "is_train", "istest", "istrain", "test", "train", "split", "fold", "holdout",
            "is_holdout", "set", "subset", "partition", "dataset", "sample_type"}  # fmt: skip
 
-#: More different texts than this, or than half of the rows, are no categories.
+#: Text with more distinct values than this, or than half of the rows, is not categorical.
 _MOST_CATEGORIES = 100
 
-#: Whole numbers of more different values are a quantity, unless a person says otherwise.
+#: Labels of whole numbers with more distinct values are for regression by default.
 _MOST_WHOLE = 10
 
 
@@ -35,10 +35,10 @@ class FirstColumns:
 
     Attributes:
         features: Their entries in the federation file, by name.
-        columns: Raw names of those that are called otherwise in the table.
-        left_out: Why, by raw column.
-        blank: Features of which something public is still to be filled in, and what.
-        whole: Features of whole numbers: bounds say how many values they have.
+        columns: Raw names of features with another name in the table.
+        left_out: Reasons by raw name of columns that are left out.
+        blank: Public entries that are still to be filled in, by feature.
+        whole: Features of whole numbers, whose bounds determine their number of values.
     """
 
     features: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -56,15 +56,15 @@ def first_columns(
     names: Mapping[str, str],
     unusable: Mapping[str, str],
 ) -> FirstColumns:
-    """The columns of a party's table as features.
+    """Derive features from the columns of a party's table.
 
     Args:
         frame: The table.
         identity: Raw name of its ID column.
-        label: Of the label holder, its label.
-        epsilon: Of every protected feature; None for `STANDARD`, and 1 for categories.
-        names: Feature by raw column, of what the party's policy names already.
-        unusable: Why a column is no feature, by name, as its reader says.
+        label: The label's column at the label holder, otherwise None.
+        epsilon: Epsilon of every protected feature; None for `STANDARD`, and 1 for categories.
+        names: Features by raw column that the party's policy already names.
+        unusable: Reasons by columns that could not be read as features.
     """
     result = FirstColumns(left_out=dict(unusable))
     technical = technical_columns(frame.drop(identity, strict=False))
@@ -82,7 +82,7 @@ def first_columns(
         if name != column:
             result.columns[name] = column
         if label is not None:
-            # The booster treats its own missing values.
+            # The booster handles missing values of the label holder.
             result.features[name]["missing"] = "keep"
             continue
         result.blank[name] = _protect(result.features[name], values, epsilon)
@@ -91,7 +91,7 @@ def first_columns(
 
 
 def _left_out(values: pl.Series) -> str:
-    """Why a column is no feature; empty if it is one."""
+    """Return why a column is not a feature; empty if it is one."""
     kind = values.dtype
     if not holds_categories(kind) and kind != pl.Duration:
         return f"a column of type {type_name(kind)} is not a feature"
@@ -104,15 +104,15 @@ def _left_out(values: pl.Series) -> str:
     if different == 1:
         return "it has one value only"
     if values.name.strip().lower() in _SPLITS and different <= 10:
-        return "it says which rows are for testing: OpBoost holds rows out by a hash of their ID"
+        return "it assigns rows to a test set: OpBoost holds rows out by a hash of their ID"
     text = not (kind.is_numeric() or kind.is_temporal() or kind == pl.Boolean)
     if text and different > min(_MOST_CATEGORIES, max(20, len(values) // 2)):
-        return f"it is free text: {different:,} different values"
+        return f"it is free text: {different:,} distinct values"
     return ""
 
 
 def _name(column: str, taken: set[str]) -> str:
-    """A name that a model can hold: blanks, quotes, commas, colons and brackets are no part of."""
+    """Return an unused feature name without whitespace, quotes, commas, colons and brackets."""
     name = re.sub(r"[\s\",:\[\]{}/\\=<]+", "_", column.strip()).strip("_")[:100] or "column"
     while name in taken or not re.match(FEATURE_NAME, name):
         name += "_"
@@ -132,7 +132,7 @@ def _entry(values: pl.Series) -> dict[str, Any]:
 
 
 def _protect(entry: dict[str, Any], values: pl.Series, epsilon: float | None) -> tuple[str, ...]:
-    """Add what a feature holder's feature needs; what of it is blank."""
+    """Add the entries of a feature holder's feature, and return those that are blank."""
     blank: tuple[str, ...] = ()
     if entry["type"] == "numeric":
         entry["bounds"] = None
@@ -154,10 +154,10 @@ def _protect(entry: dict[str, Any], values: pl.Series, epsilon: float | None) ->
 
 
 def mechanism_of_few(values: int) -> dict[str, Any]:
-    """The mechanism of a column with few values, under the caps on both losses.
+    """Return the mechanism of a column with few values, under the caps on both losses.
 
     Args:
-        values: How many.
+        values: Number of values.
     """
     epsilon = min(MAX_STEP_LOSS, MAX_WHOLE_LOSS / (values - 1))
     return {"name": "geometric", "epsilon": math.floor(epsilon * 10_000) / 10_000}
@@ -169,16 +169,16 @@ def label_entry(
     task: LearningTask | None,
     ask: Callable[[str, list[str]], str | None] | None,
 ) -> dict[str, Any]:
-    """The label's entry in the offer, with the positive class last.
+    """Return the label's entry in the offer, with the positive class last.
 
     Args:
-        values: The label column, without gaps.
-        positive: Which of two classes is the positive one.
-        task: What is learnt; guessed when absent.
-        ask: Returns the positive class of a label, by its name and classes.
+        values: The label column, without missing values.
+        positive: The positive one of two classes.
+        task: Learning task; guessed from the values if None.
+        ask: Asks a person for the positive class, by the label's name and classes.
 
     Raises:
-        ConfigError: The task does not fit the column, or the positive class is not known.
+        ConfigError: The task does not fit the column, or the positive class is unknown.
     """
     values = label_values(values)
     learnt = task or _guessed(values)
@@ -219,12 +219,12 @@ def _require_task(values: pl.Series, task: LearningTask) -> None:
         )
     if task == "binary" and classes != 2:
         raise ConfigError(
-            f"The label {name} has {classes:,} values, and binary needs two.",
+            f"The label {name} has {classes:,} values, but binary needs two.",
             "Pass --task multiclass or --task regression.",
         )
     if task == "multiclass" and (why := class_count_problem(values)):
         raise ConfigError(
-            f"The label {name} {why}: too many to learn.",
+            f"The label {name} {why}, which is too many.",
             "To predict a number, store it as a number column; otherwise group the classes, or "
             "name another column by --label.",
         )
@@ -233,21 +233,21 @@ def _require_task(values: pl.Series, task: LearningTask) -> None:
 def _ordered(
     values: pl.Series, positive: str | None, ask: Callable[[str, list[str]], str | None] | None
 ) -> list[Any]:
-    """Both classes, the positive one last."""
+    """Return both classes, the positive one last."""
     whole = class_values(values)
     number = whole.dtype.is_integer()
     if values.dtype.is_numeric() and not number:
         raise ConfigError(
-            f"The two values of the label {values.name} are not whole numbers, as classes are.",
-            "Store them as texts or as 0 and 1; or pass --task regression.",
+            f"The two values of the label {values.name} are not whole numbers, as classes must be.",
+            "Store them as strings or as 0 and 1; or pass --task regression.",
         )
     classes = whole.unique().sort().to_list()
     if positive is None and not number:
         positive = ask(values.name, classes) if ask else None
     if positive is None and not number:
         raise ConfigError(
-            f"The label {values.name} has the classes {classes[0]} and {classes[1]}: which one is "
-            "the positive one?",
+            f"The positive class of the label {values.name} is unknown: its classes are "
+            f"{classes[0]} and {classes[1]}.",
             f"Pass --positive {shlex.quote(classes[1])}, or the other: scores are its probability.",
         )
     if positive is not None:

@@ -1,4 +1,4 @@
-"""``federation.yaml`` from the parties' offers: what `opboost federate` writes."""
+"""``federation.yaml`` from the parties' offers, written by `opboost federate`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,25 +21,25 @@ from opboost_ops.pipeline.party.party_sites import federation_file
 from opboost_ops.pipeline.party.private_edges import PrivateEdges, draw_edges, numeric_features
 from opboost_ops.pipeline.stage import Home, PartyContext
 
-#: What a party's entry keeps from the file that is there, since no offer says it.
-_KEPT = ("queue", "signing_key_from", "signing_key_expires",
+#: Keys that a party's entry keeps from an existing file, because offers do not have them.
+_RETAINED_KEYS = ("queue", "signing_key_from", "signing_key_expires",
          "former_keys", "revoked_keys")  # fmt: skip
 
 
-#: Days for which parties agree, and receivers keep what they get, unless the file is changed.
+#: Default days of the agreement's term, and of receivers' retention.
 _TERM = 365
 
 
 @dataclass(frozen=True)
 class Federated:
-    """A federation file that has been written.
+    """The result of `federate`.
 
     Attributes:
         file: The ``federation.yaml``.
-        label_holder: Who has the label.
-        fingerprints: Of each party's public keys.
-        joined: Parties that the file before it had not.
-        left: Parties that have left.
+        label_holder: The party with the label.
+        fingerprints: Fingerprint of each party's public keys.
+        joined: Parties that were not in the previous file.
+        left: Parties that were only in the previous file.
     """
 
     file: Path
@@ -50,19 +50,19 @@ class Federated:
 
 
 def federate(offers: Sequence[Path], file: Path) -> Federated:
-    """Write a federation file of the parties that offer.
+    """Write a federation file from the parties' offers.
 
-    A file that is there keeps what no offer says, such as training, scoring, schedule, queues and
-    keys that were renewed since; its parties become those of the offers.
+    An existing file keeps entries that offers do not have, such as training, scoring, schedule,
+    queues and renewed keys; its parties are replaced by those of the offers.
 
     Args:
-        offers: The parties' offers, or the folders of parties that are here. What their offers
-            still leave blank is taken from their ``bounds.csv``.
+        offers: The parties' offers, or folders of local parties. Blank entries of their offers
+            are filled in from their ``bounds.csv``.
         file: The ``federation.yaml``.
 
     Raises:
-        ConfigError: With all faults of the offers, or of the federation that they make; nothing
-            was written.
+        ConfigError: Lists all faults of the offers, or of the resulting federation; nothing was
+            written.
     """
     offers = [_offer_in(path) for path in offers]
     offered = [load_offer(path) for path in offers]
@@ -70,7 +70,7 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
     faults = list(_faults(offered))
     before: dict[str, Any] = read_yaml(file) if file.exists() else {}
     if before and before.get("name") != offered[0].federation:
-        problem = f"is {before.get('name')}, and the offers are for {offered[0].federation}"
+        problem = f"is {before.get('name')}, but the offers are for {offered[0].federation}"
         faults.append(Fault(f"{file.name}, name", problem, "name another file by --out"))
     require_none(faults, "offers", effect="; nothing was written")
     holder, label = next((o, o.label) for o in offered if o.label is not None)
@@ -111,7 +111,7 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
 
 
 def _offer_in(path: Path) -> Path:
-    """An offer, where it or the party's folder is named, whose bounds.csv it then takes in."""
+    """Return the path of an offer; given a folder, first fill the offer in from bounds.csv."""
     if not path.is_dir():
         return path
     offers = sorted(path.glob("*-offer.yaml"))
@@ -120,7 +120,7 @@ def _offer_in(path: Path) -> Path:
         raise ConfigError(f"The folder {path} {there}.", "Name the file: <party>-offer.yaml.")
     table = path / TEMPLATE
     if table.is_file() and is_wanted(table, offers[0]):
-        take_in(path)
+        fill_in_bounds(path)
     return offers[0]
 
 
@@ -135,11 +135,11 @@ def _faults(offers: Sequence[Offer]) -> Iterator[Fault]:
         yield Fault("federation", f"the offers are for {' and '.join(names)}", needs)
     holders = [offer.party for offer in offers if offer.label is not None]
     if len(holders) != 1:
-        who = f"{' and '.join(holders)} offer one" if holders else "no offer has one"
+        problem = f"{' and '.join(holders)} offer one" if holders else "no offer has one"
         needs = "one party names its column to `opboost init` by --label"
-        yield Fault("label", who, needs)
+        yield Fault("label", problem, needs)
     if len({len(offer.id.columns) for offer in offers}) > 1:
-        needs = "name as many columns to `opboost init --id` at all parties, in the same order"
+        needs = "name the same number of columns to `opboost init --id` at all parties"
         yield Fault("id", "is made of more columns in one table than in another", needs)
     if not set.intersection(*(set(offer.id.types) for offer in offers)):
         needs = "convert one of them; all parties need the same type"
@@ -147,19 +147,19 @@ def _faults(offers: Sequence[Offer]) -> Iterator[Fault]:
 
 
 def _id_entry(before: Mapping[str, Any], offered: dict[str, Any]) -> dict[str, Any]:
-    """How persons are named: as offered, or by the recipe that is there."""
+    """Return the ``id`` entry: that of the previous file if it has several columns."""
     if before.get("columns"):
         return dict(before)
     return offered | {key: before[key] for key in ("normalise",) if key in before}
 
 
 def _party_entry(offer: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """A party's entry: what it offers, and of the one before what offers do not say."""
+    """Join a party's offer with the entries of its previous one that offers do not have."""
     entry: dict[str, Any] = {
         "role": "label_holder" if "label" in offer else "feature_holder",
         "signing_key": offer["signing_key"],
         "encryption_key": offer["encryption_key"],
-        **{key: before[key] for key in _KEPT if key in before},
+        **{key: before[key] for key in _RETAINED_KEYS if key in before},
     }
     replaced = {former["key"] for former in before.get("former_keys", ())}
     replaced |= set(before.get("revoked_keys", ()))
@@ -173,13 +173,13 @@ def _party_entry(offer: Mapping[str, Any], before: Mapping[str, Any]) -> dict[st
 
 @dataclass(frozen=True)
 class EdgesWritten:
-    """Private edges that stand in a declared file now.
+    """The result of `write_private_edges`.
 
     Attributes:
-        file: The file.
-        party: Whose table they were drawn from.
-        federation: As it is declared with them.
-        columns: By feature.
+        file: The file with the edges.
+        party: The party from whose table they were drawn.
+        federation: The federation with these edges.
+        columns: The edges by feature.
     """
 
     file: Path
@@ -195,19 +195,19 @@ def write_private_edges(
     federation: Path | None = None,
     number: int = 1,
 ) -> EdgesWritten:
-    """Draw edges from a party's table and write them where its columns are declared.
+    """Draw edges from a party's table, and write them where its columns are declared.
 
     Args:
-        folder: Of the party's ``site.yaml``.
-        epsilon: Of each column.
-        columns: How many cells, by feature; when absent, as many as the domain has values for
-            every numeric column that is not declared boolean.
-        federation: The ``federation.yaml``; the party's offer when absent, and where it has none
-            the file beside its folder.
-        number: Of the draw, from 1.
+        folder: Folder of the party's ``site.yaml``.
+        epsilon: Epsilon of each column.
+        columns: Number of cells by feature. Default: the number of values of the domain for every
+            numeric column that is not declared boolean.
+        federation: The ``federation.yaml``. Default: the party's offer, or without an offer the
+            file beside its folder.
+        number: Number of the draw, from 1.
 
     Raises:
-        OpBoostError: As `pipeline.party.private_edges.draw_edges`; nothing was drawn or written.
+        OpBoostError: See `pipeline.party.private_edges.draw_edges`; nothing was drawn or written.
     """
     site, policy = load_party(folder / "site.yaml")
     file, declared = _declared(folder, site.party, federation)
@@ -234,24 +234,24 @@ def write_private_edges(
     return EdgesWritten(file, site.party, _declared(folder, site.party, file)[1], drawn)
 
 
-def take_in(folder: Path) -> FilledIn:
-    """Write a party's filled-in ``bounds.csv`` into its offer, and draw the edges that it asks for.
+def fill_in_bounds(folder: Path) -> FilledIn:
+    """Write a party's filled-in ``bounds.csv`` into its offer, and draw the requested edges.
 
     Args:
-        folder: Of the party's ``site.yaml``.
+        folder: Folder of the party's ``site.yaml``.
 
     Raises:
-        OpBoostError: The table has faults; or edges are refused. Those of another epsilon may be
-            drawn by then: asked for again, they are the same and cost nothing.
+        OpBoostError: The table has faults, or edges are refused. Edges of another epsilon may
+            already be drawn; drawn again, they are the same and cost nothing.
     """
     offer = offer_file(folder, load_site(folder / "site.yaml").party)
 
-    def written_first(features: Mapping[str, Any], few: Sequence[str]) -> None:
-        # The policy: a change of the offer alone would be none the next time.
+    def update_policy(features: Mapping[str, Any], few: Sequence[str]) -> None:
+        # Before the offer: if only the offer were written, the next call would find no change.
         if few:
             allow(folder, features, few)
 
-    filled = fill_in(folder / TEMPLATE, offer, written_first)
+    filled = fill_in(folder / TEMPLATE, offer, update_policy)
     for epsilon in dict.fromkeys(filled.private.values()):
         cells = DOMAIN["upper"] - DOMAIN["lower"] + 1
         columns = {name: cells for name, own in filled.private.items() if own == epsilon}
@@ -266,14 +266,14 @@ def _declared(folder: Path, party: str, named: Path | None) -> tuple[Path, Feder
     file = federation_file(named or folder.resolve().parent)
     if not file.is_file():
         raise ConfigError(
-            f"{folder} has no {offer.name}, and {file} is not there.",
+            f"{folder} has no {offer.name}, and {file} does not exist.",
             "Name the federation file by --federation.",
         )
     return file, load_federation(file)
 
 
 def _of_offer(path: Path) -> Federation:
-    """An offer's declarations, as the federation that it will be part of sees them."""
+    """Return a federation with the offer's party only, to draw its edges."""
     offer = load_offer(path)
     party: dict[str, Any] = {
         "role": "feature_holder" if offer.label is None else "label_holder",
@@ -285,7 +285,7 @@ def _of_offer(path: Path) -> Federation:
     return Federation.model_validate(
         {
             "version": 1,
-            # Made by `federate`; no edge depends on them.
+            # `federate` determines these; no edge depends on them.
             "uuid": str(UUID(int=0)),
             "terms": {
                 "purpose": "Draw private edges",

@@ -1,4 +1,4 @@
-"""A party's keys: made, shown, renewed with the old one beside the new; receivers' keys pinned."""
+"""Making, showing and renewing a party's keys, and pinning receivers' keys."""
 
 import base64
 from collections.abc import Iterator
@@ -37,13 +37,13 @@ def make_keys(folder: Path) -> dict[str, str]:
     """Make noise secret, signing key and encryption key of a new party.
 
     Args:
-        folder: Of the party's ``site.yaml``, which need not be there yet.
+        folder: Folder of the party's ``site.yaml``, which need not exist yet.
 
     Returns:
         The public keys as the federation file names them.
 
     Raises:
-        ConfigError: One of them exists already; nothing was made.
+        ConfigError: A key exists already; nothing was made.
     """
     keys = folder / "keys"
     names = ["noise.secret", "signing.key", "encryption.key"]
@@ -51,7 +51,7 @@ def make_keys(folder: Path) -> dict[str, str]:
     if existing:
         raise ConfigError(
             f"keys/{', keys/'.join(existing)} exist already; nothing was made.",
-            "Another secret hashes people otherwise, so that no pin would be found.",
+            "A different secret would give people other hashes, so that no pin would be found.",
         )
     public = write_keys(keys)
     make_private(folder)
@@ -59,11 +59,11 @@ def make_keys(folder: Path) -> dict[str, str]:
 
 
 def show_keys(folder: Path) -> dict[str, str | list[str]]:
-    """A party's public keys and all keys' fingerprints; never a secret.
+    """Return a party's public keys, and the fingerprints of all keys.
 
     Args:
-        folder: Of the party's ``site.yaml``; without that file, keys are where `make_keys` puts
-            them.
+        folder: Folder of the party's ``site.yaml``; without that file, keys are expected where
+            `make_keys` writes them.
 
     Raises:
         ConfigError: A key is missing or cannot be read.
@@ -96,21 +96,21 @@ def _site(folder: Path) -> Site:
 
 
 def renew_key(folder: Path, use: KeyUse, today: date, until: date | None) -> Iterator[str]:
-    """Put a new key in the old one's place, and keep the old one beside it.
+    """Replace a key by a new one, and keep the old one beside it.
 
     A party without an encryption key gets its first one.
 
     Args:
-        folder: Of the party's ``site.yaml``.
-        use: Which key.
-        today: From when on the new one is good.
-        until: The last day of the old one; None if it is revoked.
+        folder: Folder of the party's ``site.yaml``.
+        use: The use of the key.
+        today: First day on which the new key is valid.
+        until: Last day on which the old key is valid; None if it is revoked.
 
     Yields:
-        The lines of the party's entry in the federation file, then what to do.
+        The lines of the party's entry in the federation file, then instructions.
 
     Raises:
-        ConfigError: The key is not kept in a file, or cannot be read; nothing was made.
+        ConfigError: The key is not in a file, or cannot be read; nothing was made.
     """
     site = load_site(folder / "site.yaml")
     signs = use == "signing"
@@ -118,7 +118,7 @@ def renew_key(folder: Path, use: KeyUse, today: date, until: date | None) -> Ite
     if not is_file_entry(path):
         raise ConfigError(
             f"The {use} key of {site.party} is not in a file but in {path}.",
-            f"Nothing was made. Make one elsewhere, and keep the old one as {path}_FORMER.",
+            f"Nothing was made. Make a new one there, and keep the old one as {path}_FORMER.",
         )
     if not signs and not path.exists():
         yield f"encryption_key: {write_encryption_key(path.parent)}"
@@ -138,9 +138,9 @@ def renew_key(folder: Path, use: KeyUse, today: date, until: date | None) -> Ite
         yield f"former_keys: [{', '.join(entries)}]"
     yield ""
     yield (
-        f"Put these into parties.{site.party} of the federation file, beside keys that are listed "
-        f"there already, and let every party agree. The old key is kept in {aside.name}: runs "
-        "under way need it."
+        f"Add these to parties.{site.party} of the federation file, beside keys that are listed "
+        f"there already, and let every party agree. The old key is kept in {aside.name}: runs in "
+        "progress need it."
     )
     if signs:
         yield (
@@ -149,12 +149,12 @@ def renew_key(folder: Path, use: KeyUse, today: date, until: date | None) -> Ite
 
 
 def _agreed_keys(site: Site, use: KeyUse, today: date) -> Iterator[str]:
-    """The party's keys in what it answers now: another one where a renewal was interrupted."""
+    """Yield the party's keys in its agreements; after an interrupted renewal they may differ."""
     agreements = agreements_of(site)
     for name in dict.fromkeys(agreement.federation for agreement in agreements.agreements):
         newest = agreements.newest(name)
         agreed = {} if newest is None else newest.content["federation"]
-        # A federation that has ended keeps naming what was replaced since.
+        # The agreement of a federation that has ended may name keys that were replaced since.
         over = agreed and date.fromisoformat(agreed["terms"]["until"]) < today
         key = agreed.get("parties", {}).get(site.party, {}).get(f"{use}_key")
         if key and not over:
@@ -162,8 +162,8 @@ def _agreed_keys(site: Site, use: KeyUse, today: date) -> Iterator[str]:
 
 
 def _replace(path: Path, content: bytes, aside: Path) -> None:
-    """Put a new key in the place of one that is kept under another name."""
-    # First the second name: whatever is killed here has lost no key.
+    """Replace a key by a new one, and keep the old one under another name."""
+    # Link the old key first, so that a kill loses no key.
     if not aside.exists():
         aside.hardlink_to(path)
     with whole_file(path) as file:
@@ -171,32 +171,32 @@ def _replace(path: Path, content: bytes, aside: Path) -> None:
 
 
 def require_public_key(key: str) -> str:
-    """The key, if it is the base64 of 32 bytes in its one right spelling.
+    """Return a key if it is the canonical base64 of 32 bytes.
 
     Raises:
         ConfigError: It is not.
     """
-    # The last of 43 digits carries two bits that mean nothing: of its spellings one is right.
+    # The last of 43 digits has two unused bits, so only one of its four spellings is canonical.
     if _fits(PublicKey, key) and base64.b64encode(base64.b64decode(key)).decode() == key:
         return key
     raise ConfigError(
         "That is not a public key: it must be the base64 of 32 bytes, 44 characters.",
-        "Copy it whole, as its party's `opboost keys show` prints it.",
+        "Copy it completely, as its party's `opboost keys show` prints it.",
     )
 
 
 def pin(site: Path, federation: Federation) -> list[str]:
-    """Pin the label holder's signing key in ``policy.yaml``; what is pinned stays.
+    """Pin the label holder's signing key in ``policy.yaml``, if none is pinned.
 
     Args:
         site: Folder of the party's ``site.yaml``.
-        federation: What the party agrees to.
+        federation: The federation that the party agrees to.
 
     Returns:
-        What is pinned now, in words.
+        Descriptions of the keys that were pinned.
 
     Raises:
-        ConfigError: The file cannot be added to.
+        ConfigError: The file cannot be extended.
     """
     if not (site / POLICY).is_file():
         return []
@@ -209,23 +209,23 @@ def pin(site: Path, federation: Federation) -> list[str]:
 
 
 def pin_key(path: Path, party: str, key: str, replace: bool) -> bool:
-    """Pin a party's signing key as a receiver's.
+    """Pin a receiver's signing key.
 
     Args:
         path: The ``policy.yaml``.
         party: The receiver.
         key: Its public key, base64.
-        replace: Whether another key may be pinned already.
+        replace: Whether a different pinned key may be replaced.
 
     Returns:
-        Whether the file changed.
+        True if the file changed.
 
     Raises:
-        ConfigError: Another key is pinned, or the file cannot be changed without touching more.
+        ConfigError: A different key is pinned, or the file cannot be changed in this place only.
     """
     require_public_key(key)
     if not _fits(Name, party):
-        raise ConfigError("That is not a party's name.", "Names are as in the federation file.")
+        raise ConfigError("That is not a party's name.", "Use its name in the federation file.")
     policy = load_policy(path)
     if party == policy.party:
         raise ConfigError(f"{path.name} is {party}'s own; a party is not its own receiver.")
@@ -234,23 +234,23 @@ def pin_key(path: Path, party: str, key: str, replace: bool) -> bool:
         return False
     if pinned is not None and not replace:
         raise ConfigError(
-            f"{path.name} pins another signing key for {party}; nothing was changed.",
-            f"If {party} told you the new key over a channel that you trust, pass --replace.",
+            f"{path.name} pins a different signing key for {party}; nothing was changed.",
+            f"If you have the new key from {party} over a channel that you trust, pass --replace.",
         )
     text = path.read_bytes().decode()
     data = yaml.safe_load(text)
     receivers = data.get("receivers", {})
-    # Copies, since entries that share an anchor are one object: only this one may change.
+    # Copy, because entries that share an anchor are one object, and only this one may change.
     receiver = {**receivers.get(party, {}), "signing_key": key}
     expected = {**data, "receivers": {**receivers, party: receiver}}
     by_hand = f"receivers: {{{party}: {{signing_key: {key}}}}}"
-    _replace_text(path, _pinned(text, party, key), expected, by_hand)
+    _replace_text(path, _with_pin(text, party, key), expected, by_hand)
     return True
 
 
-def _pinned(text: str, party: str, key: str) -> str:
+def _with_pin(text: str, party: str, key: str) -> str:
     receivers = _child(yaml.compose(text, Loader=yaml.SafeLoader), "receivers")
-    # Some names, such as `on`, are no text in YAML unless they are quoted.
+    # Some names, such as `on`, are strings in YAML only if they are quoted.
     name = party if yaml.safe_load(party) == party else f'"{party}"'
     if receivers is None:
         end = "" if text.endswith("\n") else "\n"
@@ -269,7 +269,7 @@ def _pinned(text: str, party: str, key: str) -> str:
 
 
 def _child(node: Any, name: str) -> Any:
-    """The value of a key of a composed mapping; None if there is none."""
+    """Return the node of a key in a composed mapping; None if it is missing."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if key.value == name:
@@ -286,29 +286,29 @@ def _fits(form: Any, text: str) -> bool:
 
 
 def _replace_text(path: Path, text: str, expected: Any, by_hand: str) -> None:
-    """Replace a file's text, whole or not at all; who may read it stays as it is.
+    """Replace a file's text atomically, with its permissions unchanged.
 
     Args:
         path: The file, or a link to it.
-        text: What it is to hold.
-        expected: What that is to say.
-        by_hand: What to write into the file where the text says anything else.
+        text: The new text.
+        expected: The expected content of the new text.
+        by_hand: Lines to add by hand if the text has other content.
 
     Raises:
-        ConfigError: It says anything else, or cannot be written.
+        ConfigError: The text has other content, or the file cannot be written.
     """
     parsed = None
     with suppress(yaml.YAMLError):
         parsed = yaml.safe_load(text)
     if parsed != expected:
         raise ConfigError(
-            f"{path.name} is written in a way that this command cannot add to.",
-            f"Write it there by hand: {by_hand}",
+            f"The form of {path.name} does not allow this command to extend it.",
+            f"Add this by hand: {by_hand}",
         )
     try:
         replace_text(path, text)
     except OSError:
         raise ConfigError(
-            f"{path.name} cannot be written; it is as it was.",
-            "See that this user may write into its folder.",
+            f"{path.name} cannot be written; it was not changed.",
+            "Check that this user may write to its folder.",
         ) from None

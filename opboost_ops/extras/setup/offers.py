@@ -1,4 +1,4 @@
-"""A party's first files, written at home from its own table: what `opboost init` writes."""
+"""A party's first files, which `opboost init` writes from the party's own table."""
 
 import copy
 import re
@@ -31,36 +31,36 @@ from opboost_ops.privacy.consent.compliance import MONTHS, all_features_limit, l
 from opboost_ops.tables.columns import column_form
 from opboost_ops.tables.spill.files import replace_text
 
-#: How many times the people of the own table the label holder may ask about in a month, unless the
-#: policy is changed; a feature holder does not know at home how many rows the label holder has.
+#: Default cap on the label holder's queries per month, as a multiple of the feature holder's rows,
+#: because the feature holder does not know how many rows the label holder has.
 QUERIES_PER_ROW = 2
 
-#: Rows from which edges at `STANDARD_EDGES` lie near enough to where they should.
+#: Minimum rows for which edges at `STANDARD_EDGES` are accurate enough.
 EDGES_FROM = 4_000
 
-#: Stands above the entry that it is about.
+#: Comment above the caps on queries.
 _CAPS = f"""\
 # max_new_queries: {QUERIES_PER_ROW} times the rows of this table, because the size of the label
-# holder's table is not known here. Each query tests whether somebody is in this table: lower it to
-# what the label holder needs. max_queries_total: {MONTHS} such months.
+# holder's table is unknown here. Each query tests whether a person is in this table: lower the cap
+# to what the label holder needs. max_queries_total: {MONTHS} such months.
 """
 
-#: Where the store is, unless it is named: beside the party's folder, for a trial on one machine.
+#: Default store: beside the party's folder, for a trial on one machine.
 STORE = "../exchange"
 
 
 @dataclass(frozen=True)
 class Offered:
-    """A party's first files.
+    """The result of `init`.
 
     Attributes:
-        folder: The party's own, with its site, policy and keys.
-        party: Its name.
-        left_out: Why a column is no feature, by its name.
-        read_anew: Whether each run reads the table from where it is.
-        blanks: How many lines of ``bounds.csv`` are to be filled in.
-        fingerprint: Of its public keys.
-        task: What is learnt, at the label holder; empty elsewhere.
+        folder: The party's folder, with its site, policy and keys.
+        party: Name of the party.
+        left_out: Reasons by columns that are not features.
+        read_anew: Whether each run reads the table from its source.
+        blanks: Number of lines of ``bounds.csv`` to fill in.
+        fingerprint: Fingerprint of its public keys.
+        task: Learning task at the label holder; empty at other parties.
     """
 
     folder: Path
@@ -73,12 +73,12 @@ class Offered:
 
     @property
     def offer(self) -> Path:
-        """The public file."""
+        """Path of the public offer."""
         return offer_file(self.folder, self.party)
 
 
 def offer_file(folder: Path, party: str) -> Path:
-    """Where a party's offer lies."""
+    """Return the path of a party's offer."""
     return folder / f"{party}-offer.yaml"
 
 
@@ -103,35 +103,33 @@ def init(
 ) -> Offered:
     """Write a party's keys, site, policy and public offer from its own table.
 
-    Bounds of numeric features are left blank: they are public facts, and are never read off the
-    data.
+    Bounds of numeric features are left blank: they are public facts, and are never derived from
+    the data.
 
     Args:
-        folder: The party's own, new or empty.
-        party: Its name.
+        folder: The party's folder, new or empty.
+        party: Name of the party.
         table: A Parquet or CSV file, a pattern, a URL, or ``env:NAME`` of one.
-        identity: The column that names a person, or several with commas between them.
-        label: The label's column, at the label holder alone.
-        name: Of the federation.
-        store: URL or folder of the exchange.
-        epsilon: Of every protected feature, by Global-map; when absent, numbers get the standard
-            channel, and categories epsilon 1.
-        private_edges: Epsilon of edges of numbers, which ``bounds.csv`` then asks for: they are
-            drawn once bounds are there. 0 for none; when absent, what the standard channel leaves
-            room for, where the table has people enough.
-        policy: A ``policy.yaml`` that pins columns of the table already.
-        query: What a database is asked.
-        dialect: How a CSV file is written, by the entries of a table in ``site.yaml``; what is not
-            there is looked up in the file.
-        positive: Which of two classes of the label is the positive one.
-        task: What is learnt; guessed from the label's values when absent.
-        queries: Most people that the label holder may query per month; twice the table's rows when
-            absent.
-        ask: Returns the positive class of a label, by its name and classes; None if nobody
-            answers.
+        identity: The ID column, or several columns separated by commas.
+        label: The label's column, at the label holder only.
+        name: Name of the federation.
+        store: URL or folder of the store.
+        epsilon: Epsilon of every protected feature, by Global-map. Default: numbers get the
+            standard channel, and categories epsilon 1.
+        private_edges: Epsilon of private edges of numbers, which are drawn after ``bounds.csv`` is
+            filled in; 0 for none. Default: `STANDARD_EDGES` if the table has enough rows.
+        policy: A ``policy.yaml`` that already pins columns of the table.
+        query: Query of a database.
+        dialect: Dialect of a CSV file, as in ``site.yaml``; missing entries are detected.
+        positive: The positive one of two classes of the label.
+        task: Learning task; guessed from the label's values if None.
+        queries: Maximum people that the label holder may query per month. Default: twice the
+            table's rows.
+        ask: Asks a person for the positive class, by the label's name and classes; returns None
+            without an answer.
 
     Raises:
-        ConfigError: All faults of the table at once; nothing was written.
+        ConfigError: Lists all faults of the table; nothing was written.
     """
     folder, table = Path(folder), str(table)
     identity, label = column_form(identity), None if label is None else column_form(label)
@@ -147,9 +145,9 @@ def init(
     types = require_sound(party, frame, place, column, label)
     for option, value in (("--positive", positive), ("--task", task)):
         if label is None and value is not None:
-            raise ConfigError(f"{option} is for a label.", "Name its column by --label.")
+            raise ConfigError(f"{option} needs a label.", "Name its column with --label.")
     if label is not None and queries is not None:
-        raise ConfigError("--queries is for a feature holder.", "Leave it out beside --label.")
+        raise ConfigError("--queries is for feature holders.", "Use it without --label.")
     target = None if label is None else label_entry(frame.get_column(label), positive, task, ask)
     draft = first_columns(frame, column, label, epsilon, pinned, unusable)
     public = write_keys(folder / "keys")
@@ -185,14 +183,14 @@ def init(
 def _policy(
     party: str, identity: str | None, draft: FirstColumns, queries: int | None, edges: float
 ) -> dict[str, Any]:
-    """A policy that allows what is offered, and no more; receivers are pinned by `agree`.
+    """Return a policy that allows only what is offered; `agree` pins receivers.
 
     Args:
-        party: Whose.
-        identity: The column that names a person; None where several do.
+        party: Name of the party.
+        identity: The ID column; None if there are several.
         draft: The party's columns.
-        queries: How many people a month may be queried; None at the label holder.
-        edges: Epsilon of private edges of numbers, once.
+        queries: Maximum people queried per month; None at the label holder.
+        edges: Epsilon of private edges of numbers, drawn once.
     """
     rules: dict[str, Any] = {}
     features = copy.deepcopy(draft.features)
@@ -216,7 +214,7 @@ def _policy(
             "max_new_queries": queries,
             "max_queries_total": MONTHS * queries,
         }
-        # Nothing of a federation's first run is answered before a person has seen with whom it is.
+        # A person must approve a federation's first run before anything is released.
         data["approve"] = "first"
         whole = all_features_limit(rule.get("budget") for rule in rules.values())
         if whole is not None:
@@ -229,14 +227,14 @@ def _allowed(feature: Mapping[str, Any], edges: float = 0.0) -> dict[str, Any]:
 
 
 def allow(folder: Path, declared: Mapping[str, Any], features: Collection[str]) -> None:
-    """Write mechanisms and budgets of features whose domain has changed into the party's policy.
+    """Update mechanisms and budgets in a party's policy for features whose domain has changed.
 
-    No budget rises: a person may have lowered it.
+    Budgets are never raised, because a person may have lowered them.
 
     Args:
-        folder: The party's.
-        declared: Features as the offer is to have them.
-        features: Names of those whose domain has changed.
+        folder: The party's folder.
+        declared: The new features of the offer.
+        features: Names of features whose domain has changed.
     """
     explained = _CAPS in (folder / POLICY).read_text(encoding="utf-8")
     policy = read_yaml(folder / POLICY)
@@ -256,7 +254,7 @@ def allow(folder: Path, declared: Mapping[str, Any], features: Collection[str]) 
 
 
 def _explain(policy: Path) -> None:
-    """Say above the caps on queries where they come from."""
+    """Add a comment that explains the caps on queries."""
     text = policy.read_text(encoding="utf-8")
     replace_text(policy, text.replace("\nalignment:\n", f"\n{_CAPS}alignment:\n"))
 
@@ -266,10 +264,10 @@ def _require_name(what: str, name: str) -> None:
         TypeAdapter(Name).validate_python(name)
     except ValidationError:
         usable = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_0123456789")
-        such = f", such as {usable}" if usable else ""
+        example = f", such as {usable}" if usable else ""
         raise ConfigError(
             f"{name!r} is not a valid name of a {what}.",
-            f"Use small letters, digits and _, beginning with a letter{such}.",
+            f"Use lowercase letters, digits and _, beginning with a letter{example}.",
         ) from None
 
 
@@ -277,10 +275,10 @@ def _require_options(
     label: str | None, identity: str, task: str | None, queries: int | None, *epsilons: float | None
 ) -> None:
     if label is not None and label in (identity, *identity.split(",")):
-        raise ConfigError(f"The label {label} is the ID.", "Name another column by --label.")
+        raise ConfigError(f"The label {label} is the ID.", "Name another column with --label.")
     if task is not None and task not in get_args(LearningTask):
         raise ConfigError(
-            f"There is no task {task}.", f"It is one of {', '.join(get_args(LearningTask))}."
+            f"There is no task {task}.", f"Choose one of {', '.join(get_args(LearningTask))}."
         )
     if queries is not None and queries < 1:
         raise ConfigError(f"--queries {queries} allows none.", "Give 1 or more.")
@@ -291,8 +289,8 @@ def _require_options(
 
 
 def _pinned(party: str, path: Path) -> dict[str, str]:
-    """Feature by raw column, of what a policy names."""
+    """Return a policy's features by raw column."""
     policy = load_policy(path)
     if policy.party != party:
-        raise ConfigError(f"{path.name} is of {policy.party}, not of {party}.")
+        raise ConfigError(f"{path.name} is the policy of {policy.party}, not of {party}.")
     return {rule.column or name: name for name, rule in policy.features.items()}

@@ -1,4 +1,4 @@
-"""JSON Schemas of files and manifests: ``python -m opboost_ops.extras.setup.schemas``."""
+"""Writes JSON Schemas of files and manifests: ``python -m opboost_ops.extras.setup.schemas``."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The table that `opboost init` is given, refused where `opboost check` would refuse it."""
+"""Reading and checking the table of `opboost init`, as `opboost check` would."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from opboost_ops.tables.id_recipe import person_ids
 from opboost_ops.tables.local import read_local, source_of
 from opboost_ops.tables.raw_values import label_values
 
-#: Parameters of URLs that are secrets: ``password``, ``sslpassword``, ``secret_key``.
+#: Parameters of URLs that are secrets, such as ``sslpassword`` or ``secret_key``.
 _SECRET = re.compile("password|passwd|secret|token", re.IGNORECASE)
 
 
@@ -30,23 +30,23 @@ def read_table(
     identity: str,
     dialect: Mapping[str, Any] | None = None,
 ) -> tuple[pl.DataFrame, Path | dict[str, Any], dict[str, str]]:
-    """A party's table, how ``site.yaml`` names it, and why columns are left out.
+    """Read a party's table.
 
     Args:
-        party: Its name.
+        party: Name of the party.
         at: Path, pattern or URL.
-        query: Of a database.
-        identity: Raw name of its ID column, or of several, which are read as text.
-        dialect: Entries of a CSV file's dialect that are declared.
+        query: Query of a database.
+        identity: Raw names of its ID columns, separated by commas, which are read as text.
+        dialect: Declared entries of a CSV file's dialect.
 
     Returns:
-        The table; its path, or the entries of a source; and reasons by column.
+        The table; its path or source entry in ``site.yaml``; and reasons by left-out column.
 
     Raises:
-        OpBoostError: It cannot be read.
+        OpBoostError: The table cannot be read.
     """
     if not is_source(at):
-        _require_no_text(query, dialect)
+        _require_parquet_options(query, dialect)
         path = Path(at).resolve()
         frame, left_out = read_local(path)
         return frame, path, left_out
@@ -54,9 +54,7 @@ def read_table(
         at = str(Path(at).resolve())
     source = source_of(at, query, dialect)
     if source.is_database and not query:
-        raise ConfigError(
-            f"The table of {party} is a database.", "Give --query 'SELECT ...' with it."
-        )
+        raise ConfigError(f"The table of {party} is in a database.", "Add --query 'SELECT ...'.")
     columns = {
         name: Expected(name, "text", is_id=True) for name in {identity, *identity.split(",")}
     }
@@ -71,27 +69,27 @@ def read_table(
     return frame, place, dict(copied.left_out)
 
 
-def _require_no_text(query: str | None, dialect: Mapping[str, Any] | None) -> None:
+def _require_parquet_options(query: str | None, dialect: Mapping[str, Any] | None) -> None:
     if query or dialect:
         raise ConfigError(
-            f"A {'query' if query else 'dialect'} is given, and the table is a Parquet file.",
+            f"A {'query' if query else 'dialect'} is given, but the table is a Parquet file.",
             "Leave it out: a query is for a database, and a dialect for CSV files.",
         )
 
 
 def with_id(frame: pl.DataFrame, identity: str) -> tuple[IdColumn | None, pl.DataFrame]:
-    """A table with one ID column, made by all rules where several columns name a person.
+    """Return a table with one ID column, derived from several ones if necessary.
 
     Args:
         frame: The table.
-        identity: Its ID column, or several with commas between them.
+        identity: Its ID columns, separated by commas.
 
     Returns:
-        The recipe, and the table, where the ID stands for the columns that it is made of; None
-        and the table as it is where one column names a person.
+        The recipe, and the table with the ID in place of its columns; None and the unchanged table
+        for a single ID column.
 
     Raises:
-        ContractError: A column holds what has no one text.
+        ContractError: A column has values without a canonical text.
     """
     columns = tuple(identity.split(","))
     several = len(set(columns)) == len(columns) > 1
@@ -103,14 +101,14 @@ def with_id(frame: pl.DataFrame, identity: str) -> tuple[IdColumn | None, pl.Dat
 
 
 def require_no_password(party: str, **named: str) -> None:
-    """Refuse a secret on the command line, which would be written into ``site.yaml``.
+    """Reject secrets on the command line, which would be written into ``site.yaml``.
 
     Args:
-        party: Whose.
-        named: What ``--table`` and ``--store`` say.
+        party: Name of the party.
+        named: Values of ``--table`` and ``--store``.
 
     Raises:
-        ConfigError: One of them is a URL with a password or another secret.
+        ConfigError: A URL contains a password or another secret.
     """
     for what, at in named.items():
         try:
@@ -120,10 +118,10 @@ def require_no_password(party: str, **named: str) -> None:
         if url.password or any(_SECRET.search(key) for key in url.query):
             name = f"{party.upper()}_{what.upper()}"
             raise ConfigError(
-                f"The {what} of {party} is named by a URL with a password, which would be written "
-                "into site.yaml.",
-                f"Put the URL into the environment variable {name} of this party's processes "
-                f"alone, and give --{what} {ENVIRONMENT}{name}.",
+                f"The URL of {party}'s {what} contains a password, which would be written into "
+                "site.yaml.",
+                f"Set the environment variable {name} to the URL, for this party's processes "
+                f"only, and pass --{what} {ENVIRONMENT}{name}.",
             )
 
 
@@ -134,21 +132,21 @@ def require_sound(
     identity: str,
     label: str | None,
 ) -> set[str]:
-    """Refuse a table that `opboost check` would refuse, all faults at once.
+    """Check a table as `opboost check` does.
 
     Args:
-        party: Whose.
+        party: Name of the party.
         frame: The table.
-        place: Where it comes from, as `read_table` says.
+        place: Its path or source entry, from `read_table`.
         identity: Raw name of its ID column.
         label: The label's column, at the label holder.
 
     Returns:
-        What IDs may be declared as: ``integer``, ``string``, or either.
+        Types that the IDs may be declared as: ``integer``, ``string``, or either.
 
     Raises:
-        ConfigError: A column is not there; IDs are missing, twice there, or of another type; the
-            label has gaps or one class.
+        ConfigError: A column is missing; IDs are missing, repeated, or of another type; or the
+            label has missing values or one class. Lists all faults.
     """
     faults = [
         Fault(
@@ -185,7 +183,7 @@ def require_sound(
     if label is not None:
         values, place_of = frame.get_column(label), f"{party}, {label}"
         if not holds_categories(values.dtype):
-            problem = f"a column of type {type_name(values.dtype)} holds no classes"
+            problem = f"a column of type {type_name(values.dtype)} has no classes"
             faults.append(Fault(place_of, problem, "convert it to numbers or strings"))
             require_none(faults, "tables", effect="; nothing was written")
         values = label_values(values)
@@ -200,7 +198,7 @@ def require_sound(
 
 
 def _id_types(values: pl.Series, place: Path | dict[str, Any]) -> set[str]:
-    """Types that its IDs may be declared as. In CSV 12 is a number or a text, and 007 is a text."""
+    """Return the possible types of IDs; in CSV, 12 is an integer or a string, 007 a string."""
     if values.dtype.is_integer():
         return {"integer"}
     if values.dtype != pl.String:

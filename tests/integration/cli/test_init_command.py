@@ -219,7 +219,7 @@ def test_a_policy_of_another_party_is_refused(
     init(opboost, tmp_path / "first", tables)
     path = tmp_path / "first" / "bank" / "policy.yaml"
     error = opboost(*arguments(tmp_path / "second", tables, "lender", "--policy", str(path))).error
-    assert "is of bank, not of lender" in error
+    assert "is the policy of bank, not of lender" in error
     assert not (tmp_path / "second").exists()
 
 
@@ -236,7 +236,7 @@ def test_init_declares_which_class_is_positive(
     assert declared[-1] == positive
     done = opboost(*arguments(tmp_path / "other", tables, "lender"))
     assert done.code != 0
-    assert "which one is the positive" in f"{done}"
+    assert "The positive class of the label" in f"{done}"
 
 
 def test_at_a_terminal_init_asks_which_class_is_positive(tmp_path: Path, tables: Path) -> None:

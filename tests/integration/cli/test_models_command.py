@@ -25,7 +25,7 @@ def test_a_model_is_exported_with_its_columns(
     assert [column["name"] for column in columns["columns"]] == dumped["feature_names"]
     assert (columns["predicts"], columns["classes"]) == ("default", [0, 1])
     assert columns["domain"] == [1, 10]
-    assert "raw numbers give predictions without any meaning" in columns["note"]
+    assert "raw numbers give meaningless predictions" in columns["note"]
     text = tmp_path / "model.txt"
     opboost("models", "export", site, trained_once.run, "--out", text)
     assert text.read_bytes() == home.read("model.txt")

@@ -100,7 +100,7 @@ def test_trust_adds_and_keeps_all_else(
 def test_trust_replaces_only_when_told(tmp_path: Path, opboost: Opboost, before: str) -> None:
     folder = site(tmp_path, before)
     path = folder / "policy.yaml"
-    assert "another signing key for shop" in opboost("keys", "trust", folder, "shop", NEW).error
+    assert "different signing key for shop" in opboost("keys", "trust", folder, "shop", NEW).error
     assert path.read_text() == before
     opboost("keys", "trust", folder, "shop", NEW, "--replace")
     assert path.read_text().replace('"', "") == before.replace(OLD, NEW).replace('"', "")
@@ -156,7 +156,7 @@ def test_the_file_keeps_its_mode_and_nothing_is_left_behind(
         raise OSError
 
     monkeypatch.setattr("os.replace", fail)
-    assert "it is as it was" in opboost("keys", "trust", folder, "third", NEW).error
+    assert "it was not changed" in opboost("keys", "trust", folder, "third", NEW).error
     assert path.read_text() == before
     assert [entry.name for entry in folder.iterdir()] == ["policy.yaml"]
 

@@ -23,7 +23,7 @@ from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.party_state import PartyState, agreements_of
 from opboost_ops.extras.backup import restoring
 from opboost_ops.extras.backup.restoring import restore
-from opboost_ops.extras.backup.writing import _take_small, back_up
+from opboost_ops.extras.backup.writing import _copy_small_files, back_up
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pipeline.party.agreement import withdraw
 from opboost_ops.privacy.ledger.database import Database
@@ -166,7 +166,7 @@ def test_a_password_in_site_yaml_is_not_taken_along(
     site = yaml.safe_load(path.read_text())
     ledger = f"sqlite://user:hunter2@/{workspace.folder}/bank/ledger.sqlite"
     path.write_text(yaml.safe_dump({**site, "ledger": ledger}))
-    left_out = _take_small(path.parent, workspace.site("bank"), tmp_path)
+    left_out = _copy_small_files(path.parent, workspace.site("bank"), tmp_path)
     assert not (tmp_path / "site.yaml").exists()
     assert (tmp_path / "policy.yaml").exists()
     assert "hunter2" not in str(left_out)
@@ -311,7 +311,7 @@ def test_a_backup_is_never_written_over(
     workspace: Workspace, backup: Path, officer: Officer
 ) -> None:
     before = backup.read_bytes()
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="exists already"):
         back_up(workspace.folder / "bank", backup, officer.public)
     assert backup.read_bytes() == before
     assert not list(backup.parent.glob(".*"))

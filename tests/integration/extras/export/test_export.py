@@ -83,8 +83,8 @@ def test_the_words_say_how_each_column_is_made(trained_once: Workspace) -> None:
     files = trained_once.files("credit", "models", "credit_scoring", trained_once.run)
     found = {column.name: column for column in model_columns(files).columns}
     words = {name: column.values for name, column in found.items()}
-    assert words["credit.age"] == "The number as it is."
-    assert words["credit.earlier_loans"] == "The number as it is; NaN where missing."
+    assert words["credit.age"] == "The raw number."
+    assert words["credit.earlier_loans"] == "The raw number; NaN where missing."
     assert found["credit.employment"].categories == tuple(
         json.loads(files["columns.json"])["categories"]["credit.employment"]
     )
@@ -93,7 +93,7 @@ def test_the_words_say_how_each_column_is_made(trained_once: Workspace) -> None:
         "clipped to lower 0 and upper 9."
     )
     assert "a = log1p(x - lower) and b = log1p(upper - lower)" in words["shop.orders_a_year"]
-    assert words["bank.income"].startswith("1 plus how many of `declared.scale.edges` are below x")
+    assert words["bank.income"].startswith("1 + the number of `declared.scale.edges` below x")
     assert words["bank.income"].endswith("; a missing value counts as 2500.0.")
     assert words["shop.returns_share=missing"] == "1 where the value was missing, 0 elsewhere."
     bits = [name for name in words if name.startswith("shop.payment=")]

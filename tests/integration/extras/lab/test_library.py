@@ -32,7 +32,7 @@ def test_a_channel_is_exact() -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({"teta": 3}, "No mechanism takes teta"),
+        ({"teta": 3}, "No mechanism has a parameter teta"),
         ({"theta": 2.5}, "theta: must be a whole number"),
         ({"theta": 0}, "theta: Input should be greater than or equal to 1"),
         ({"epsilon": -1}, "epsilon: Input should be greater than 0"),

@@ -110,11 +110,14 @@ def test_importances_need_no_table_at_all(ask: Ask) -> None:
     [
         ({"total_loss_1": 1.0}, "either a public sample or declared importances"),
         ({"total_loss_1": -1.0, "importance": ["income=1"]}, "finite number above 0"),
-        ({"total_loss_1": 1.0, "importance": ["incme=1"]}, "incme is not one of its features"),
+        ({"total_loss_1": 1.0, "importance": ["incme=1"]}, "there is no feature incme"),
         ({"total_loss_1": 1.0, "importance": ["income=x"]}, "income is not a number above 0"),
         ({"total_loss_1": 1.0, "importance": ["income=0"]}, "income is not a number above 0"),
         ({"total_loss_1": 1.0, "importance": ["income=nan"]}, "income is not a number above 0"),
-        ({"total_loss_1": 1.0, "importance": ["income=1"], "reach": 1.5}, "--reach is a share"),
+        (
+            {"total_loss_1": 1.0, "importance": ["income=1"], "reach": 1.5},
+            "--reach must be a share",
+        ),
         ({"total_loss_1": 0.1, "importance": ["income=1"], "reach": 0.9}, "lower --reach"),
         ({"total_loss_1": 0.0009, "importance": ["income=1"]}, "This total is too small"),
         ({"importance": ["income=1"]}, "are for dividing a total"),

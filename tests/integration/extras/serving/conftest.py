@@ -34,5 +34,5 @@ def served(
 ) -> Iterator[Workspace]:
     copy = scored_once.copy(tmp_path / "federation", SECOND_RUN, monkeypatch)
     # Looks at what has changed before each answer.
-    monkeypatch.setattr(serving, "LOOK", -1.0)
+    monkeypatch.setattr(serving, "POLL_SECONDS", -1.0)
     yield copy

@@ -232,14 +232,14 @@ def test_without_a_champion_it_is_not_ready(
     champion = next((workspace.folder / "a" / "models").rglob("champion.json"))
     os.rename(champion, tmp_path / "champion.json")
     try:
-        scorer.look()
+        scorer.refresh()
         with TestClient(make_app(scorer, TOKEN)) as unready:
             assert unready.get("/health").status_code == 503
             answer = unready.post("/score", json={"row": rows[0]}, headers=HEADERS)
             assert answer.status_code == 503 and "no champion" in answer.json()["error"]
     finally:
         os.rename(tmp_path / "champion.json", champion)
-    scorer.look()
+    scorer.refresh()
     assert scorer.score(rows[0]).version == FIRST_RUN
 
 

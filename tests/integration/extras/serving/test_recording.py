@@ -46,7 +46,7 @@ def test_a_batch_and_single_rows_count_in_the_bins_of_training(served: Workspace
     frame = scorer.score_frame(new_rows(served))
     for row in new_rows(served).head(12).to_dicts():
         scorer.score(row)
-    scorer.look()
+    scorer.refresh()
     scored = int((frame["refused"] == "").sum()) + int((frame["refused"].head(12) == "").sum())
     after = live(served)
     assert (after.rows, after.served) == (batch + scored, scored)
@@ -65,7 +65,7 @@ def test_what_moves_is_named_and_no_row_is_kept(served: Workspace) -> None:
         for at in range(4):
             sent = {"rows": rows.to_dicts(), "reasons": at % 2}
             assert client.post("/score", json=sent, headers=headers).status_code == 200
-        scorer.look()
+        scorer.refresh()
         text = client.get("/metrics", headers=headers).text
     moved = {shift.name: shift.move for shift in live(served).moved}
     assert moved["x"] == "far" and "kind" not in moved
@@ -82,7 +82,7 @@ def test_processes_add_to_one_record_a_day(served: Workspace) -> None:
     row = known_row(served)
     for scorer in (recorder(served), recorder(served)):
         scorer.score_rows([row] * 7)
-        scorer.look()
+        scorer.refresh()
     assert live(served).served == 14
     assert all(path.stat().st_mode & 0o077 == 0 for path in day(served).parent.iterdir())
 
@@ -94,7 +94,7 @@ def test_fewer_than_ten_rows_have_no_figures(served: Workspace) -> None:
     assert scorer_of(served).live() is None
     scorer = recorder(served)
     scorer.score_rows([known_row(served)] * 9)
-    scorer.look()
+    scorer.refresh()
     found = live(served)
     assert (found.rows, found.scores, found.columns) == (9, None, ())
     assert [one.mean_days for one in found.partners] == [None, None]
@@ -106,17 +106,17 @@ def test_scoring_goes_on_where_counts_cannot_be_kept(
 ) -> None:
     row, scorer = known_row(served), recorder(served)
     scorer.score(row)
-    scorer.look()
+    scorer.refresh()
     path = day(served)
     whole = path.read_bytes()
     path.write_text("{")
     for _ in range(3):
         assert scorer.score(row).score is not None
-        scorer.look()
+        scorer.refresh()
     said = [r for r in caplog.records if "cannot be counted" in r.getMessage()]
     assert len(said) == 1 and row["id"] not in caplog.text
     path.write_bytes(whole)
-    scorer.look()
+    scorer.refresh()
     assert live(served).served == 4
 
 
@@ -125,7 +125,7 @@ def test_a_forgotten_person_counts_as_refused_and_for_nothing_else(served: Works
     scorer = recorder(served)
     printed("forget", served.folder / "a", row["id"])
     scorer.score_rows([row] * 30)
-    scorer.look()
+    scorer.refresh()
     counts = json.loads(day(served).read_bytes())["live"]
     assert (counts["rows"], counts["refused"]) == (0, 30)
     assert {sum(of) for of in counts["columns"].values()} == {0}

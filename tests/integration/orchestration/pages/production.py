@@ -20,7 +20,7 @@ def in_production(workspace: Workspace) -> Outcomes:
     scorer = api.Scorer(site, workspace.folder, record=True)
     for _ in range(8):
         scorer.score_frame(moved)
-    scorer.look()
+    scorer.refresh()
     (file,) = (site / "scores").rglob("*.parquet")
     scores = pl.read_parquet(file)
     chance = np.random.default_rng(0).random(scores.height)

@@ -133,8 +133,8 @@ def wrong(table: pl.DataFrame, task: str) -> dict[str, tuple[pl.DataFrame, str]]
     text = table.with_columns(pl.col("y").cast(pl.String))
     return {
         "empty": (table.head(0), "has no rows"),
-        "no label": (table.drop("y"), "lacks y"),
-        "no ID": (table.drop("id"), "lacks id"),
+        "no label": (table.drop("y"), "no column y"),
+        "no ID": (table.drop("id"), "no column id"),
         "twice": (pl.concat([table, table.head(3)]), "6 of .* have an ID that another row"),
         "without ID": (table.with_columns(id=pl.lit(None, pl.String)), "have no ID"),
         "other type": (table.with_columns(id=pl.int_range(table.height)), "not of type string"),

@@ -78,7 +78,7 @@ def test_a_wide_interval_is_no_proof_that_pooling_gains_nothing() -> None:
     assert answer(wide)[0].startswith("Pooling shows no gain in this sample")
     assert "would not pay" not in " ".join(answer(wide))
     narrow = replace(found, pooled_gain=Interval(0.0, -0.001, 0.001))
-    assert answer(narrow)[0].startswith("No gain to be had")
+    assert answer(narrow)[0].startswith("No gain is possible")
 
 
 def test_an_interval_covers_one_more_draw() -> None:
