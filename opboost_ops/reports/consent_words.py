@@ -250,19 +250,20 @@ def _leaks(sheet: ConsentSheet) -> Table:
             revoke.format("encryption"),
         ),
     }
-    # Horizontal learning has no pins and no sealed rows.
+    # Only feature holders have pins and sealed rows.
+    keys[f"secret of {party}"] = (
+        "read the responses that were sent, and exact domain values of columns with routed: once, "
+        "but only with a copy of pins/; and in the store split values"
+        if sheet.columns
+        else f"read the files in the store that {party} encrypted to others",
+        "remove the copies and change the store's credentials; the secret removes no noise",
+    )
     if sheet.columns:
-        keys[f"secret of {party}"] = (
-            "read the responses that were sent, and exact domain values of columns with routed: "
-            "once, but only with a copy of pins/; and in the store split values",
-            "remove the copies; the secret removes no noise",
-        )
         keys[f"monthly key of {party} (keys/psi)"] = (
             f"find IDs in the tables that {party} sealed in that month, and open their rows, "
             f"but only with what is encrypted to {receiver}",
             "delete it; the next run fails, and the run after that queries all people again",
         )
-    if sheet.columns:
         keys[f"encryption key of {receiver}"] = (
             f"read what {receiver} may read: the randomised values, with the odds above",
             f"{receiver} revokes it; all parties agree again",

@@ -173,6 +173,18 @@ def test_one_page_to_sign(opboost: Opboost, bank: tuple[Path, Path]) -> None:
     assert page.count(">income</td>") == 2  # By feature, and its charge in the fold.
 
 
+def test_each_party_reads_what_follows_if_one_of_its_own_keys_leaks(
+    opboost: Opboost, tmp_path: Path
+) -> None:
+    made = Workspace.write(tmp_path / "w", small_credit(rows=60), seed=None, capped=True)
+    for party in ("bank", "credit"):
+        page = tmp_path / f"{party}.html"
+        done = opboost("agree", made.folder / party, made.file, "--json", "--html", page)
+        assert done.code == 0, done
+        for key in ("signing key", "encryption key", "secret"):
+            assert f"{key} of {party}" in page.read_text()
+
+
 def test_most_exposed_is_judged_by_odds_over_the_prior(
     opboost: Opboost, bank: tuple[Path, Path]
 ) -> None:
