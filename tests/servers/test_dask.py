@@ -13,11 +13,12 @@ from distributed import LocalCluster
 from opboost_ops.errors import ConfigError
 from opboost_ops.learning.boosters import dask_engine, lightgbm_backend, trainer
 from opboost_ops.learning.boosters.backend import Frame, Parameters
-from opboost_ops.learning.boosters.lightgbm_backend import Blocks
+from opboost_ops.learning.boosters.dask_engine import DaskEngine
 from opboost_ops.learning.boosters.trainer import model_of, predict
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.pipeline.steps.assemble import frame_of
 from tests.federation import Workspace
+from tests.unit.learning.boosters.rank_models import rows_of
 
 ROWS = 6000
 
@@ -43,21 +44,17 @@ def rows(seed: int = 0) -> tuple[Frame, np.ndarray]:
     return Frame(names, matrix, ("credit.job",), ("bank.income", "shop.orders")), label
 
 
-def blocks(frame: Frame, label: np.ndarray) -> Blocks:
-    return Blocks(lambda begin, end: frame.rows(np.arange(begin, end)), label, frame.weight)
-
-
 def test_no_two_ranks_share_a_bin_wherever_their_rows_are(cluster: str) -> None:
     frame, label = rows()
     parameters = Parameters("binary", 2, trees=1, learning_rate=0.1, depth=4, seed=0)
-    text = dask_engine.train(blocks(frame, label), parameters, cluster)
+    text = DaskEngine(cluster).train(rows_of(frame, label), parameters)
     # All rows are in the sample: the same tree as in one process, to the bit.
     here = trainer.train(frame, label, parameters)
     assert model_of(text).numeric_splits() == model_of(here).numeric_splits()
     assert np.array_equal(predict(text, frame.matrix), predict(here, frame.matrix))
     # After some trees the order of sums has decided between splits that are nearly as good.
     parameters = dataclasses.replace(parameters, trees=20)
-    text = dask_engine.train(blocks(frame, label), parameters, cluster)
+    text = DaskEngine(cluster).train(rows_of(frame, label), parameters)
     splits = model_of(text).numeric_splits()
     # From both workers' rows: one has the lower half of the ranks, one the upper.
     assert min(splits["bank.income"]) < 15 < 25 < max(splits["bank.income"])
@@ -73,7 +70,7 @@ def test_ranks_that_no_row_of_the_sample_has_are_bins_of_their_own(
     frame, label = rows()
     parameters = Parameters("binary", 2, trees=20, learning_rate=0.1, depth=4, seed=0)
     monkeypatch.setattr(lightgbm_backend, "SAMPLE_ROWS", 5)
-    text = dask_engine.train(blocks(frame, label), parameters, cluster)
+    text = DaskEngine(cluster).train(rows_of(frame, label), parameters)
     splits = model_of(text).numeric_splits()["bank.income"]
     assert len({math.floor(split) for split in splits if split > 20}) > 8
 
@@ -83,7 +80,7 @@ def test_weights_go_with_their_rows(cluster: str) -> None:
     weight = np.where(frame.matrix[:, 0] > 20, 0.0, 2.0)
     weighted = dataclasses.replace(frame, weight=weight)
     parameters = Parameters("binary", 2, trees=1, learning_rate=0.1, depth=3, seed=0)
-    text = dask_engine.train(blocks(weighted, label), parameters, cluster)
+    text = DaskEngine(cluster).train(rows_of(weighted, label), parameters)
     here = trainer.train(weighted, label, parameters)
     assert model_of(text).numeric_splits() == model_of(here).numeric_splits()
     assert (
@@ -98,7 +95,7 @@ def test_what_cannot_be_reached_may_be_tried_again() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dask_engine, "_CONNECT_SECONDS", 1)
         with pytest.raises(ConnectionError, match="Dask cluster failed"):
-            dask_engine.train(blocks(frame, label), parameters, "tcp://127.0.0.1:1")
+            DaskEngine("tcp://127.0.0.1:1").train(rows_of(frame, label), parameters)
 
 
 def test_a_whole_run_on_a_cluster_by_its_address(

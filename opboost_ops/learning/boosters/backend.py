@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, Self
 
 import numpy as np
+import pyarrow as pa
 
 Trainer = Literal["lightgbm", "xgboost", "dpboost"]
 
@@ -128,6 +129,23 @@ class Frame:
         """
         weight = None if self.weight is None else self.weight[rows]
         return replace(self, matrix=np.asfortranarray(self.matrix[rows]), weight=weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Training rows in a table, which may be larger than memory.
+
+    Attributes:
+        frame: An empty frame of the features.
+        table: Columns of the features in narrow types, of labels and of weights, n rows.
+        label: Name of the column with numbers or class indices.
+        weight: Name of the column with weights; empty for equal weights.
+    """
+
+    frame: Frame
+    table: pa.Table
+    label: str
+    weight: str = ""
 
 
 def no_progress(_what: str, _done: int, _of: int) -> None:
@@ -297,5 +315,25 @@ class Backend(ModelFormat, Protocol):
 
         Returns:
             The model's text, without lines that depend on the machine.
+        """
+        ...
+
+
+class Engine(Protocol):
+    """Trains LightGBM on a table that need not fit into memory as float64."""
+
+    def train(self, rows: Rows, parameters: Parameters, progress: Progress = no_progress) -> str:
+        """Train a model with a bin for each rank.
+
+        Bins of ranks are the same as for a frame in memory. Bins of own numbers come from 200,000
+        evenly spaced rows, and are also the same if there are no more rows than that.
+
+        Args:
+            rows: Training rows.
+            parameters: Parameters for LightGBM, without early stopping.
+            progress: Called after each boosting round, if the engine learns of it.
+
+        Returns:
+            The model's text, without lines that depend on the machines.
         """
         ...

@@ -2,23 +2,22 @@
 
 import socket
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import numpy as np
+import pyarrow as pa
 
 from opboost_ops.config.resources import require_extra
 from opboost_ops.errors import ContractError
-from opboost_ops.learning.boosters.backend import Frame, Parameters
+from opboost_ops.learning.boosters.backend import Parameters, Progress, Rows, no_progress
 from opboost_ops.learning.boosters.lightgbm_backend import (
-    Blocks,
-    Reference,
+    bin_reference,
     dataset,
-    lightgbm_settings,
-    narrow_columns,
+    narrow,
     portable_text,
 )
+from opboost_ops.tables.spill.arrays import release_memory
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -29,9 +28,6 @@ _JOIN_MINUTES = 5
 
 #: Most rows that are sent to a worker at once.
 _BLOCK = 500_000
-
-#: Columns in narrow types, labels and weights.
-_Part = tuple[list[np.ndarray], np.ndarray, np.ndarray | None]
 
 #: Lines of a model file that depend on the machines.
 _MACHINE_LINES = (
@@ -45,71 +41,77 @@ def require() -> None:
     require_extra("distributed", "Dask", "site.yaml names a Dask scheduler", "dask")
 
 
-def train(blocks: Blocks, parameters: Parameters, cluster: str) -> str:
-    """Train with the rows on several workers.
+@dataclass(frozen=True)
+class DaskEngine:
+    """Training on several workers, each with some of the rows.
 
     In LightGBM's own distributed training, each worker constructs the bins of some columns from its
     own rows, so that ranks missing there would share a bin. Here all workers use the bins of a
     reference that has every rank: as with a single process, no two ranks share a bin.
 
-    Args:
-        blocks: Training rows; each block is sent before the next is read.
-        parameters: Parameters for LightGBM.
+    Attributes:
         cluster: Address of the scheduler.
-
-    Returns:
-        The model's text, without lines that depend on the machines. The last digits of its numbers
-        depend on the distribution of rows.
-
-    Raises:
-        ConfigError: Dask is not installed.
-        ContractError: The frame has no row or no feature.
-        ConnectionError: The cluster is unreachable or lost a worker.
     """
-    require()
-    from distributed import Client, KilledWorker
-    from distributed.comm import CommClosedError
-    from lightgbm.basic import LightGBMError
 
-    failure = ""
-    try:
-        # Dask's own configuration has the settings of tls:// addresses.
-        with Client(cluster, timeout=_CONNECT_SECONDS) as client:
-            return _train(client, blocks, parameters)
-    except (OSError, TimeoutError, CommClosedError, KilledWorker) as error:
-        failure = type(error).__name__
-    except LightGBMError as error:
-        # The remaining workers report a socket error if one was lost.
-        if "socket" not in str(error).lower():
-            raise
-        failure = "a worker was lost"
-    raise ConnectionError(f"Training on the Dask cluster failed ({failure}).")
+    cluster: str
+
+    def train(
+        self,
+        rows: Rows,
+        parameters: Parameters,
+        progress: Progress = no_progress,  # noqa: ARG002
+    ) -> str:
+        """See `Engine.train`; each block of rows is sent before the next is read.
+
+        The last digits of the model's numbers depend on the distribution of rows.
+
+        Raises:
+            ConfigError: Dask is not installed.
+            ContractError: The frame has no row or no feature.
+            ConnectionError: The cluster is unreachable or lost a worker.
+        """
+        require()
+        from distributed import Client, KilledWorker
+        from distributed.comm import CommClosedError
+        from lightgbm.basic import LightGBMError
+
+        failure = ""
+        try:
+            # Dask's own configuration has the settings of tls:// addresses.
+            with Client(self.cluster, timeout=_CONNECT_SECONDS) as client:
+                return _train(client, rows, parameters)
+        except (OSError, TimeoutError, CommClosedError, KilledWorker) as error:
+            failure = type(error).__name__
+        except LightGBMError as error:
+            # The remaining workers report a socket error if one was lost.
+            if "socket" not in str(error).lower():
+                raise
+            failure = "a worker was lost"
+        raise ConnectionError(f"Training on the Dask cluster failed ({failure}).")
 
 
-def _train(client: "Client", blocks: Blocks, parameters: Parameters) -> str:
-    workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
-    if not workers:
+def _train(client: "Client", rows: Rows, parameters: Parameters) -> str:
+    threads = {
+        worker: facts["nthreads"]
+        for worker, facts in sorted(client.scheduler_info(n_workers=-1)["workers"].items())
+    }
+    if not threads:
         raise ConnectionError("no workers")
+    workers = list(threads)
     shards: dict[str, list[Any]] = {worker: [] for worker in workers}
-    rows = len(blocks.label)
-    first = blocks.read(0, 1)
-    if not rows or not first.names:
+    count = rows.table.num_rows
+    if not count or not rows.frame.names:
         raise ContractError("The training frame has no row or no feature.")
-    reference = Reference(first, rows)
+    reference, settings = bin_reference(rows, parameters)
     # At least eight blocks, none larger than a worker can receive at once.
-    size = max(1, min(_BLOCK, -(-rows // 8)))
-    for number, begin in enumerate(range(0, rows, size)):
-        some = slice(begin, min(begin + size, rows))
-        matrix = blocks.read(some.start, some.stop).matrix
-        reference.add(begin, matrix)
-        weight = None if blocks.weight is None else blocks.weight[some]
-        part: _Part = (narrow_columns(matrix), blocks.label[some], weight)
-        del matrix
+    size = max(1, min(_BLOCK, -(-count // 8)))
+    for number, begin in enumerate(range(0, count, size)):
+        release_memory()
         worker = workers[number % len(workers)]
+        part = _narrow_floats(rows.table.slice(begin, size))
         shards[worker].append(client.scatter(part, workers=[worker], hash=False))
     shards = {worker: mine for worker, mine in shards.items() if mine}
-    settings = lightgbm_settings(first, reference.highest, rows, parameters)
-    bins = client.scatter(reference.matrix(), broadcast=True, hash=False)
+    bins = client.scatter(reference, broadcast=True, hash=False)
     ports = client.run(_free_port, workers=list(shards))
     machines = [f"{urlsplit(worker).hostname}:{ports[worker]}" for worker in shards]
     if len(shards) > 1:
@@ -120,12 +122,13 @@ def _train(client: "Client", blocks: Blocks, parameters: Parameters) -> str:
             "num_machines": len(machines),
             "time_out": _JOIN_MINUTES,
         }
-    del settings["num_threads"]
+    # Not a slice: pickle would include the rows of the whole table.
+    columns = replace(rows, table=rows.table.schema.empty_table())
     models = [
         client.submit(
             _train_on_worker,
-            *(mine, bins, first, parameters.trees),
-            {**settings, "local_listen_port": ports[worker]},
+            *(mine, bins, columns, parameters.trees),
+            {**settings, "num_threads": threads[worker], "local_listen_port": ports[worker]},
             # Run where the rows are, all at the same time.
             workers=[worker],
             pure=False,
@@ -138,34 +141,35 @@ def _train(client: "Client", blocks: Blocks, parameters: Parameters) -> str:
 
 
 def _train_on_worker(
-    parts: Sequence[_Part],
-    reference: np.ndarray,
-    frame: Frame,
+    parts: Sequence[pa.Table],
+    reference: pa.Table,
+    columns: Rows,
     trees: int,
     settings: Mapping[str, Any],
 ) -> str:
     """Train on a worker, together with the others."""
     import lightgbm
 
-    columns, labels, weights = zip(*parts, strict=True)
+    # Types may differ between parts.
+    mine = replace(columns, table=pa.concat_tables(parts, promote_options="permissive"))
     # Construct before connecting: afterwards, LightGBM would construct bins across workers.
-    mine = dataset(
-        frame,
-        reference,
-        [(len(part[0]), partial(_read_rows, part)) for part in columns],
-        np.concatenate(labels),
-        None if weights[0] is None else np.concatenate(weights),
-        {**settings, "num_machines": 1, "machines": ""},
-    ).construct()
-    booster = lightgbm.train(dict(settings), mine, trees)
+    alone = {**settings, "num_machines": 1, "machines": ""}
+    data = dataset(mine, reference, alone).construct()
+    booster = lightgbm.train(dict(settings), data, trees, keep_training_booster=True)
     text: str = booster.model_to_string()
     booster.free_network()
     return text
 
 
-def _read_rows(columns: list[np.ndarray], begin: int, end: int) -> np.ndarray:
-    """Return rows of narrow columns as float64, shape (end - begin, features)."""
-    return np.column_stack([column[begin:end] for column in columns]).astype(np.float64)
+def _narrow_floats(part: pa.Table) -> pa.Table:
+    """Return a part with its own numbers in narrow types; ranks have one or two bytes already."""
+    columns = zip(part.column_names, part.columns, strict=True)
+    return pa.table(
+        {
+            name: column if pa.types.is_integer(column.type) else narrow(column.to_numpy())
+            for name, column in columns
+        }
+    )
 
 
 def _free_port() -> int:

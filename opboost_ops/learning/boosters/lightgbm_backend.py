@@ -1,20 +1,21 @@
 """Stock LightGBM, the default booster.
 
-LightGBM's `Sequence` reads rows in blocks, but constructs bins from a sample of rows, so that ranks
-missing from the sample would share a bin. Here bins come from a reference that has every rank.
+LightGBM constructs the bins of a large table from a sample of rows, so that ranks missing from the
+sample would share a bin. Here bins come from a reference that has every rank.
 """
 
 import ctypes
 import importlib.util
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from opboost_ops.errors import ConfigError
 from opboost_ops.learning.boosters.backend import (
@@ -22,11 +23,13 @@ from opboost_ops.learning.boosters.backend import (
     Frame,
     Parameters,
     Progress,
+    Rows,
     no_progress,
     stopping_rows,
     threads_for,
 )
 from opboost_ops.learning.boosters.lightgbm_text import TextModel
+from opboost_ops.tables.spill.arrays import release_memory
 
 if TYPE_CHECKING:
     import lightgbm
@@ -40,10 +43,8 @@ _OBJECTIVES = {"l2": "regression", "l1": "regression_l1"}
 _BY_TASK = {"binary": "binary", "multiclass": "multiclass", "regression": "l2"}
 _DEFAULT_BINS = 255
 
-#: Frames of at least this many cells are read in blocks: half a gigabyte with LightGBM's copy.
-BLOCKWISE_CELLS = 2**25
-#: Cells per block.
-_BLOCK = 2**22
+#: Tables of more cells are not read into a frame: half a gigabyte with LightGBM's copy.
+FRAME_CELLS = 2**25
 #: Rows from which bins of own columns are constructed, as in LightGBM.
 SAMPLE_ROWS = 200_000
 
@@ -273,133 +274,77 @@ def load_booster(text: str) -> "lightgbm.Booster":
     return lightgbm.Booster(model_str=text)
 
 
-@dataclass(frozen=True)
-class Blocks:
-    """Training rows that are read in blocks.
+class LocalEngine:
+    """Training in this process."""
 
-    Attributes:
-        read: Reads the rows from a first position up to an end.
-        label: Numbers or class indices, shape (n,).
-        weight: Weights of the rows, shape (n,); None for equal weights.
-    """
+    def train(self, rows: Rows, parameters: Parameters, progress: Progress = no_progress) -> str:
+        """See `Engine.train`; the same input gives the same text."""
+        import lightgbm
 
-    read: Callable[[int, int], Frame]
-    label: np.ndarray
-    weight: np.ndarray | None = None
-
-
-class Reference:
-    """Rows from which bins are constructed: `SAMPLE_ROWS` evenly spaced ones, and every rank.
-
-    Args:
-        first: Any row of the frame.
-        rows: Number of training rows.
-    """
-
-    def __init__(self, first: Frame, rows: int) -> None:
-        self._frame = first
-        self._rows = np.unique(np.linspace(0, rows - 1, min(rows, SAMPLE_ROWS)).astype(np.int64))
-        self._sample: list[np.ndarray] = []
-        #: The greatest number in each column, shape (features,).
-        self.highest = np.zeros(len(first.names))
-
-    def add(self, begin: int, matrix: np.ndarray) -> None:
-        """Add a block.
-
-        Args:
-            begin: Position of its first row.
-            matrix: Shape (k, features).
-        """
-        self.highest = np.fmax(self.highest, column_maxima(matrix))
-        low, high = np.searchsorted(self._rows, (begin, begin + len(matrix)))
-        self._sample.append(matrix[self._rows[low:high] - begin])
-
-    def matrix(self) -> np.ndarray:
-        """Return the rows, after all blocks were added."""
-        return add_missing_ranks(np.concatenate(self._sample), self._frame, self.highest)
+        reference, settings = bin_reference(rows, parameters)
+        data = dataset(rows, reference, settings).construct()
+        release_memory()
+        booster = lightgbm.train(
+            settings,
+            data,
+            num_boost_round=parameters.trees,
+            callbacks=[progress_callback(progress, parameters)],
+            keep_training_booster=True,
+        )
+        return portable_text(booster.model_to_string(), MACHINE_LINES)
 
 
-def train(blocks: Blocks, parameters: Parameters, progress: Progress = no_progress) -> str:
-    """Train on rows that are read in blocks, twice.
+def bin_reference(rows: Rows, parameters: Parameters) -> tuple[pa.Table, dict[str, Any]]:
+    """Return the rows from which bins are constructed, and LightGBM's parameters.
 
-    Bins of ranks are the same as for a frame in memory. Bins of own numbers come from `SAMPLE_ROWS`
-    rows, and are also the same if there are no more rows than that.
+    The rows are `SAMPLE_ROWS` evenly spaced ones, then copies of some of them that contain the
+    ranks missing from the sample.
 
     Args:
-        blocks: Training rows.
-        parameters: Parameters for LightGBM, without early stopping.
-        progress: Called after each boosting round.
-
-    Returns:
-        The model's text; the same input gives the same text.
+        rows: All training rows.
+        parameters: Parameters for LightGBM.
     """
-    import lightgbm
-
-    rows = len(blocks.label)
-    first = blocks.read(0, 1)
-    size = max(1, _BLOCK // len(first.names))
-    reference = Reference(first, rows)
-    for begin in range(0, rows, size):
-        reference.add(begin, blocks.read(begin, min(begin + size, rows)).matrix)
-    settings = lightgbm_settings(first, reference.highest, rows, parameters)
-    whole = (rows, lambda begin, end: blocks.read(begin, end).matrix)
-    data = dataset(first, reference.matrix(), [whole], blocks.label, blocks.weight, settings)
-    booster = lightgbm.train(
-        settings,
-        data,
-        num_boost_round=parameters.trees,
-        callbacks=[progress_callback(progress, parameters)],
-    )
-    return portable_text(booster.model_to_string(), MACHINE_LINES)
+    frame, count = rows.frame, rows.table.num_rows
+    sample = np.unique(np.linspace(0, count - 1, min(count, SAMPLE_ROWS)).astype(np.int64))
+    columns = {name: rows.table.column(name).take(sample).to_numpy() for name in frame.names}
+    highest = {name: pc.max(rows.table.column(name)).as_py() or 0 for name in frame.ranked}
+    missing = {
+        name: np.setdiff1d(np.arange(1, int(rank) + 1), columns[name])
+        for name, rank in highest.items()
+    }
+    copied = np.arange(max(map(len, missing.values()), default=0)) % len(sample)
+    for name, column in columns.items():
+        more, ranks = column[copied], missing.get(name, ())
+        more[: len(ranks)] = ranks
+        columns[name] = np.concatenate([column, more])
+    maxima = np.array([highest.get(name, 0) for name in frame.names])
+    return pa.table(columns), lightgbm_settings(frame, maxima, count, parameters)
 
 
-def dataset(
-    frame: Frame,
-    reference: np.ndarray,
-    parts: Sequence[tuple[int, Callable[[int, int], np.ndarray]]],
-    label: np.ndarray,
-    weight: np.ndarray | None,
-    settings: Mapping[str, Any],
-) -> "lightgbm.Dataset":
-    """Return LightGBM's data set for rows in parts, with no more than a block of numbers in memory.
+def dataset(rows: Rows, reference: pa.Table, settings: Mapping[str, Any]) -> "lightgbm.Dataset":
+    """Return LightGBM's data set, which reads the table's columns in their own types.
 
     Args:
-        frame: Any frame of the training's columns.
+        rows: All training rows, or a worker's.
         reference: Rows from which bins are constructed.
-        parts: Number of rows of each part, and a function that reads rows by position.
-        label: Labels of all rows, shape (n,).
-        weight: Weights of all rows, shape (n,), or None.
         settings: LightGBM's parameters.
     """
     import lightgbm
 
-    class Rows(lightgbm.Sequence):
-        batch_size = max(1, _BLOCK // len(frame.names))
-
-        def __init__(self, rows: int, read: Callable[[int, int], np.ndarray]) -> None:
-            self._rows, self._read = rows, read
-
-        def __len__(self) -> int:
-            return self._rows
-
-        def __getitem__(self, which: Any) -> np.ndarray:
-            return np.ascontiguousarray(self._read(which.start, which.stop))
-
-    columns: dict[str, Any] = {"feature_name": list(frame.names), "params": dict(settings)}
-    nominal = [frame.names.index(name) for name in frame.categorical]
+    names, table = list(rows.frame.names), rows.table
+    columns: dict[str, Any] = {"feature_name": names, "params": dict(settings)}
+    nominal = [names.index(name) for name in rows.frame.categorical]
     bins = lightgbm.Dataset(
         reference, np.zeros(len(reference)), categorical_feature=nominal, **columns
     )
-    sequences = [Rows(rows, read) for rows, read in parts]
-    return lightgbm.Dataset(sequences, label, weight=weight, reference=bins, **columns)
+    weight = table.column(rows.weight) if rows.weight else None
+    return lightgbm.Dataset(
+        table.select(names), table.column(rows.label), weight=weight, reference=bins, **columns
+    )
 
 
-def narrow_columns(matrix: np.ndarray) -> list[np.ndarray]:
-    """Return the columns of a matrix, each in the smallest type that represents it exactly."""
-    return [_narrow_column(column) for column in matrix.T]
-
-
-def _narrow_column(column: np.ndarray) -> np.ndarray:
+def narrow(column: np.ndarray) -> np.ndarray:
+    """Return a column in the smallest type that represents it exactly, shape (n,)."""
     for kind in (np.uint8, np.uint16, np.float32):
         # Numbers outside the range of the type change, which the comparison detects.
         with np.errstate(invalid="ignore", over="ignore"):
@@ -407,25 +352,3 @@ def _narrow_column(column: np.ndarray) -> np.ndarray:
         if np.array_equal(small, column, equal_nan=True):
             return small
     return column
-
-
-def add_missing_ranks(sample: np.ndarray, frame: Frame, highest: np.ndarray) -> np.ndarray:
-    """Append copies of rows that contain the ranks missing from a sample.
-
-    Args:
-        sample: Some rows, shape (n, features).
-        frame: Any frame of the training's columns.
-        highest: The greatest number in each column, shape (features,).
-    """
-    missing = {
-        at: np.setdiff1d(np.arange(1, int(highest[at]) + 1), sample[:, at])
-        for at, name in enumerate(frame.names)
-        if name in frame.ranked
-    }
-    count = max(map(len, missing.values()), default=0)
-    if not count:
-        return sample
-    more = sample[np.arange(count) % len(sample)]
-    for at, ranks in missing.items():
-        more[: len(ranks), at] = ranks
-    return np.concatenate([sample, more])

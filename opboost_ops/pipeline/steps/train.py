@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from opboost_ops.config.columns import released_channels
 from opboost_ops.config.faults.training import objective_of
@@ -15,10 +16,10 @@ from opboost_ops.config.training import (
     FederBoostTraining,
     Training,
 )
-from opboost_ops.learning.boosters import dask_engine, lightgbm_backend, trainer
-from opboost_ops.learning.boosters.backend import Private, Stop
-from opboost_ops.learning.boosters.lightgbm_backend import Blocks
-from opboost_ops.learning.boosters.trainer import Frame, Parameters, format_of
+from opboost_ops.learning.boosters import lightgbm_backend, trainer
+from opboost_ops.learning.boosters.backend import Engine, Private, Rows, Stop
+from opboost_ops.learning.boosters.dask_engine import DaskEngine
+from opboost_ops.learning.boosters.trainer import Parameters, format_of
 from opboost_ops.learning.denoise import joint
 from opboost_ops.learning.private import noisy_leaves, sensitivity
 from opboost_ops.pipeline.evaluation.tuning_search import TUNED, search, with_trial
@@ -27,7 +28,6 @@ from opboost_ops.pipeline.inputs.holdout import WEIGHT
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.assemble import CLIPPED, LABEL, frame_of
 from opboost_ops.privacy.ledger.budgets import ModelCharge
-from opboost_ops.tables.spill.arrays import release_memory
 
 
 def train(context: Context) -> Outcome:
@@ -49,7 +49,7 @@ def train(context: Context) -> Outcome:
         text, tuned = _unless_unchanged(context, parameters)
     else:
         memory = ResumeLog(context.home)
-        text, tuned = _here(context, parameters, memory)
+        text, tuned = _trained(context, parameters, memory)
         noise = noisy_leaves.noise_of(parameters)
         curve = noise.curve if noise else None
         epsilon = curve.epsilon if curve else training.private.epsilon
@@ -86,24 +86,24 @@ def _unless_unchanged(context: Context, parameters: Parameters) -> tuple[str, Ma
     cache, made_of = model_cache(context.lasting), digest.hexdigest()
     if (cached := cache.read(made_of)) is not None:
         return cached[1].decode(), cached[0]
-    if context.site.dask and context.federation.trains_by_blocks:
-        address = context.site.dask_address()
-        text, tuned = dask_engine.train(_blocks(context), parameters, address), dict[str, Any]()
-    else:
-        text, tuned = _here(context, parameters)
+    text, tuned = _trained(context, parameters)
     cache.write(made_of, tuned, text.encode())
     return text, tuned
 
 
-def _here(
+def _trained(
     context: Context, parameters: Parameters, memory: ResumeLog | None = None
 ) -> tuple[str, dict[str, Any]]:
-    """Train locally; return the partial model and the tuned parameters."""
+    """Train; return the partial model and the tuned parameters."""
     table, facts = context.home.table("frame"), context.home.json("frame")
-    cells = table.num_rows * len(facts["names"])
-    # Too large to fit into memory as float64.
-    if cells > lightgbm_backend.BLOCKWISE_CELLS and context.federation.trains_by_blocks:
-        return lightgbm_backend.train(_blocks(context), parameters, context.tell), {}
+    if engine := _engine(context, table.num_rows * len(facts["names"])):
+        weight = WEIGHT if WEIGHT in table.column_names else ""
+        for name in filter(None, (LABEL, weight)):
+            # LightGBM's own type.
+            at, column = table.column_names.index(name), table.column(name).cast(pa.float32())
+            table = table.set_column(at, name, column)
+        rows = Rows(frame_of(table.slice(0, 0), facts), table, LABEL, weight)
+        return engine.train(rows, parameters, context.tell), {}
     frame = frame_of(table, facts)
     # Copy, so that the table can be freed: training uses the most memory of all stages.
     label = np.array(table.column(LABEL).to_numpy())
@@ -119,16 +119,19 @@ def _here(
     return trainer.train(frame, label, parameters, memory, context.tell), tuned
 
 
-def _blocks(context: Context) -> Blocks:
-    table, facts = context.home.table("frame"), context.home.json("frame")
-    label = np.array(table.column(LABEL).to_numpy(), dtype=np.float32)
-    weight = table.column(WEIGHT).to_numpy() if WEIGHT in table.column_names else None
+def _engine(context: Context, cells: int) -> Engine | None:
+    """Return the engine that trains on the table; None to read it into a frame.
 
-    def read(begin: int, end: int) -> Frame:
-        release_memory()
-        return frame_of(table.slice(begin, end - begin), facts)
-
-    return Blocks(read, label, weight)
+    Args:
+        context: The run.
+        cells: Number of the table's cells.
+    """
+    if not context.federation.trains_by_blocks:
+        return None
+    if context.site.dask:
+        return DaskEngine(context.site.dask_address())
+    # Too large to fit into memory as float64.
+    return lightgbm_backend.LocalEngine() if cells > lightgbm_backend.FRAME_CELLS else None
 
 
 def partial_model(context: Context) -> str:

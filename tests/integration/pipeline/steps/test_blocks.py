@@ -28,9 +28,8 @@ def test_a_frame_read_in_blocks_trains_the_same_model(
 ) -> None:
     written.until("train")
     other = written.copy(tmp_path / "other", written.run)
-    monkeypatch.setattr(lightgbm_backend, "_BLOCK", 400)
-    for workspace, cells in ((written, lightgbm_backend.BLOCKWISE_CELLS), (other, 0)):
-        monkeypatch.setattr(lightgbm_backend, "BLOCKWISE_CELLS", cells)
+    for workspace, cells in ((written, lightgbm_backend.FRAME_CELLS), (other, 0)):
+        monkeypatch.setattr(lightgbm_backend, "FRAME_CELLS", cells)
         workspace.step("credit", "train")
     one, two = (each.home("credit") / "partial_model.txt" for each in (written, other))
     assert one.read_bytes() == two.read_bytes()

@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import strategies as st
 
 from opboost_ops.learning import splits
-from opboost_ops.learning.boosters.backend import Stop
+from opboost_ops.learning.boosters.backend import Rows, Stop
 from opboost_ops.learning.boosters.trainer import Frame, Parameters, train
 
 LOWER, UPPER = 1, 40
@@ -20,6 +21,20 @@ def dense(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Dense ranks from 1, and the value of each; NumPy's unique is the specification."""
     table, inverse = np.unique(values, return_inverse=True)
     return inverse.reshape(-1) + 1, table
+
+
+def rows_of(frame: Frame, label: np.ndarray, block: int = 700) -> Rows:
+    """A frame as the table of a run: in blocks, its ranks in a byte, null where there is none."""
+    columns: dict[str, Any] = {"label": label.astype(np.float32)}
+    for name, column in zip(frame.names, frame.matrix.T, strict=True):
+        kind = pa.uint8() if name in frame.ranked else pa.float64()
+        columns[name] = pa.array(column, from_pandas=name in frame.ranked).cast(kind)
+    if frame.weight is not None:
+        columns["weight"] = frame.weight.astype(np.float32)
+    table = pa.table(columns)
+    blocks = [table.slice(begin, block) for begin in range(0, len(label), block)]
+    weight = "" if frame.weight is None else "weight"
+    return Rows(frame.rows(np.arange(0)), pa.concat_tables(blocks), "label", weight)
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""Training block by block gives the model that one piece gives."""
+"""Training on a table in blocks gives the model that a frame in memory gives."""
 
 import dataclasses
 
@@ -7,8 +7,9 @@ import pytest
 
 from opboost_ops.learning.boosters import lightgbm_backend, trainer
 from opboost_ops.learning.boosters.backend import Frame, Parameters
-from opboost_ops.learning.boosters.lightgbm_backend import Blocks
+from opboost_ops.learning.boosters.lightgbm_backend import LocalEngine
 from opboost_ops.learning.boosters.trainer import model_of, predict
+from tests.unit.learning.boosters.rank_models import rows_of
 
 ROWS = 3000
 
@@ -29,21 +30,26 @@ def frame_of(weighted: bool = False) -> tuple[Frame, np.ndarray]:
 
 
 def by_blocks(frame: Frame, label: np.ndarray, parameters: Parameters) -> str:
-    def read(begin: int, end: int) -> Frame:
-        return frame.rows(np.arange(begin, end))
-
-    return lightgbm_backend.train(Blocks(read, label, frame.weight), parameters)
+    return LocalEngine().train(rows_of(frame, label), parameters)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_same_model_to_the_byte(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lightgbm_backend, "_BLOCK", 4 * 700)
+def test_the_same_model_to_the_byte(weighted: bool) -> None:
     frame, label = frame_of(weighted)
     parameters = Parameters("binary", 2, trees=20, learning_rate=0.1, depth=4, seed=0)
     assert by_blocks(frame, label, parameters) == trainer.train(frame, label, parameters)
     several = dataclasses.replace(parameters, task="multiclass", classes=3)
     three = frame.matrix[:, 3].clip(max=2)
     assert by_blocks(frame, three, several) == trainer.train(frame, three, several)
+
+
+def test_ranks_that_some_people_lack_are_missing_values() -> None:
+    frame, label = frame_of()
+    frame.matrix[::7, 2] = np.nan
+    # One row of the first block alone has the highest rank.
+    frame.matrix[5, 2] = 200
+    parameters = Parameters("binary", 2, trees=20, learning_rate=0.1, depth=4, seed=0)
+    assert by_blocks(frame, label, parameters) == trainer.train(frame, label, parameters)
 
 
 def test_every_rank_has_a_bin_whatever_the_sample_has(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +62,6 @@ def test_every_rank_has_a_bin_whatever_the_sample_has(monkeypatch: pytest.Monkey
     )
     parameters = Parameters("binary", 2, trees=30, learning_rate=0.1, depth=5, seed=0)
     monkeypatch.setattr(lightgbm_backend, "SAMPLE_ROWS", 30)
-    monkeypatch.setattr(lightgbm_backend, "_BLOCK", 2 * 1000)
     text, here = by_blocks(frame, label, parameters), trainer.train(frame, label, parameters)
     # Ranks alone: their bins do not hang on the sample.
     assert model_of(text).numeric_splits() == model_of(here).numeric_splits()
@@ -77,7 +82,7 @@ def test_every_rank_has_a_bin_whatever_the_sample_has(monkeypatch: pytest.Monkey
     ],
 )
 def test_narrow_columns_have_the_same_numbers(column: list[float], kind: type) -> None:
-    matrix = np.array([column]).T.astype(np.float64)
-    (narrow,) = lightgbm_backend.narrow_columns(matrix)
+    numbers = np.array(column, dtype=np.float64)
+    narrow = lightgbm_backend.narrow(numbers)
     assert narrow.dtype == kind
-    assert np.array_equal(narrow.astype(np.float64), matrix[:, 0], equal_nan=True)
+    assert np.array_equal(narrow.astype(np.float64), numbers, equal_nan=True)
