@@ -75,26 +75,36 @@ def test_a_feature_holders_table_has_one_message_whatever_is_wrong_in_it(
     assert not any(word in message for word in ("v ", "colour", "zq7", "check_", "missing"))
 
 
-@pytest.mark.parametrize("task", ["regression", "multiclass"])
-def test_no_count_of_the_label_holders_rows_leaves(tmp_path: Path, task: str) -> None:
-    def huge(table: pl.DataFrame, rows: int) -> pl.Expr:
-        return pl.when(pl.int_range(table.height) < rows).then(1e200).otherwise(pl.col("y"))
+#: By what is wrong in the label holder's table: the task, and the column in so many rows.
+COUNTED: dict[str, tuple[str, str, Callable[[int], pl.Expr]]] = {
+    "huge labels": (
+        "regression", "y",
+        lambda rows: pl.when(pl.int_range(pl.len()) < rows).then(1e200).otherwise(pl.col("y")),
+    ),
+    "many classes": (
+        "multiclass", "y", lambda rows: pl.format("t{}", pl.int_range(pl.len()) % (100 + rows)),
+    ),
+    "blanks in IDs": (
+        "binary", "id",
+        lambda rows: pl.when(pl.int_range(pl.len()) < rows)
+        .then(pl.format("{} ", "id")).otherwise(pl.col("id")),
+    ),
+}  # fmt: skip
 
-    def names(table: pl.DataFrame, rows: int) -> pl.Expr:
-        return pl.format("t{}", pl.int_range(table.height) % (100 + rows))
 
-    spoiled = huge if task == "regression" else names
+@pytest.mark.parametrize("name", COUNTED)
+def test_no_count_of_the_label_holders_rows_leaves(tmp_path: Path, name: str) -> None:
+    task, column, spoiled = COUNTED[name]
     written = Workspace.write(tmp_path / "w", dataset(task))
-    label = {} if task == "regression" else {"label": {"classes": None}}
-    written.declare("federation.yaml", parties={LABEL: label})
+    if task == "multiclass":
+        written.declare("federation.yaml", parties={LABEL: {"label": {"classes": None}}})
     messages = set()
     for rows in (1, 3):
         workspace = written.copy(tmp_path / str(rows), FIRST_RUN)
-        workspace.edit_table(LABEL, lambda t, r=rows: t.with_columns(spoiled(t, r).alias("y")))
-        party, stage, error = public_failure(workspace)
-        assert (party, stage) == (LABEL, "check_table")
+        workspace.edit_table(LABEL, lambda t, r=rows: t.with_columns(spoiled(r).alias(column)))
+        party, _, error = public_failure(workspace)
+        assert party == LABEL
         messages.add(str(error))
-        assert (workspace.home(LABEL) / REASON).read_text().startswith("check_table: The label y ")
     assert len(messages) == 1
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from opboost_ops.errors import ContractError
+from opboost_ops.errors import RowsError
 
 #: Bytes of a tag.
 TAG = 16
@@ -72,11 +72,11 @@ class IdEncoder:
         """Reject IDs that are not in canonical form.
 
         Raises:
-            ContractError: Lists all faults of all pieces, with counts.
+            RowsError: Lists all faults of all pieces, with counts.
         """
         faults = +self._faults
         if faults:
-            raise ContractError(
+            raise RowsError(
                 "Of the IDs, " + ", ".join(f"{n:,} {what}" for what, n in faults.items()) + ".",
                 "Write every ID in one form, the same in all parties' tables.",
             )
@@ -100,7 +100,7 @@ def messages(ids: Iterable[object], id_type: Literal["string", "integer"]) -> li
         id_type: Declared type of the IDs.
 
     Raises:
-        ContractError: An ID is missing, repeated, of another type, or not in canonical form.
+        RowsError: An ID is missing, repeated, of another type, or not in canonical form.
     """
     encoder = IdEncoder(id_type)
     encoded = encoder.messages(ids)
@@ -111,13 +111,13 @@ def messages(ids: Iterable[object], id_type: Literal["string", "integer"]) -> li
     return encoded
 
 
-def repeated_ids(rows: int) -> ContractError:
+def repeated_ids(rows: int) -> RowsError:
     """Return the error for rows that repeat the ID of another row.
 
     Args:
         rows: Number of such rows.
     """
-    return ContractError(
+    return RowsError(
         f"{rows:,} rows have an ID that another row has, too.", "Give every person one row."
     )
 
