@@ -71,3 +71,13 @@ def test_it_runs_as_nobody_who_may_change_it(engine: Engine, images: Images) -> 
     assert inside(engine, images, "id", "-u") == "10001"
     find = "find /usr /etc /bin -writable -not -type l 2>/dev/null; true"
     assert inside(engine, images, "sh", "-c", find) == ""
+
+
+def test_airflow_runs_as_a_user_without_an_account(engine: Engine, images: Images) -> None:
+    # Podman makes one for a user that is a number; Docker does not.
+    engine.ask(
+        *("run", "--rm", "--network", "none", "--read-only", "--tmpfs", "/tmp"),
+        *(["--passwd=false"] if engine.program == "podman" else []),
+        *("--user", "10099:10099", "--env", "AIRFLOW_HOME=/tmp/airflow"),
+        *(images.own, "db", "check"),
+    )
