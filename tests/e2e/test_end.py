@@ -53,8 +53,13 @@ def demo(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
     process.wait(timeout=30)
 
 
-@pytest.mark.deployment
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        pytest.param(signal.SIGINT, 0, marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.deployment),
+    ],
+)
 def test_a_signal_ends_everything(
     demo: "subprocess.Popen[str]", tmp_path: Path, number: int, code: int
 ) -> None:
@@ -63,10 +68,14 @@ def test_a_signal_ends_everything(
     assert of_airflow(tmp_path / "airflow") == {}
 
 
-@pytest.mark.deployment
-def test_after_a_kill_the_next_start_says_how_to_end_the_rest(
+@pytest.mark.slow
+def test_a_home_has_one_airflow_and_after_a_kill_the_next_start_says_how_to_end_it(
     demo: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:
+    second = Standalone(tmp_path / "airflow", tmp_path, {})
+    with pytest.raises(ConfigError, match="Another Airflow runs"), second:
+        pass
+    assert demo.poll() is None
     demo.kill()
     demo.wait()
     second = Standalone(tmp_path / "airflow", tmp_path, {})
@@ -77,15 +86,7 @@ def test_after_a_kill_the_next_start_says_how_to_end_the_rest(
     until(lambda: not of_airflow(tmp_path / "airflow"), "the end of all processes", 30)
 
 
-@pytest.mark.deployment
-def test_a_home_has_one_airflow(demo: "subprocess.Popen[str]", tmp_path: Path) -> None:
-    second = Standalone(tmp_path / "airflow", tmp_path, {})
-    with pytest.raises(ConfigError, match="Another Airflow runs"), second:
-        pass
-    assert demo.poll() is None
-
-
-@pytest.mark.deployment
+@pytest.mark.slow
 def test_a_failing_demo_prints_the_failing_tasks_error(tmp_path: Path) -> None:
     file = workspace("credit", tmp_path)
     table = file.parent / "bank" / "tables" / "train.parquet"
@@ -101,7 +102,7 @@ def test_a_failing_demo_prints_the_failing_tasks_error(tmp_path: Path) -> None:
     assert of_airflow(tmp_path / "airflow") == {}
 
 
-@pytest.mark.deployment
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variable", "value", "told"),
     [

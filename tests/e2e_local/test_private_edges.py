@@ -52,7 +52,7 @@ def test_a_draw_is_charged_once(fresh: Workspace) -> None:
     assert spent(fresh) == (pytest.approx(first["loss"]), 1)
 
 
-@pytest.mark.deployment
+@pytest.mark.slow
 def test_a_run_releases_by_private_edges_and_draws_none(fresh: Workspace) -> None:
     loss = draw(fresh)["loss"]
     fresh.agree()

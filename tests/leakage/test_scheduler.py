@@ -42,7 +42,7 @@ if "opboost_ops.orchestration.deployment.components" in sys.orig_argv:
 """
 
 
-@pytest.mark.deployment
+@pytest.mark.slow
 def test_on_a_real_scheduler_whole_and_failing_in_each_stage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
