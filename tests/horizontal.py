@@ -10,7 +10,7 @@ import numpy as np
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.domain import Domain
 from opboost_ops.exchange.encryption import PrivateKey, new_encryption_key
-from opboost_ops.exchange.rounds.acceptance import Conversation, Messages
+from opboost_ops.exchange.rounds.conversation import Conversation, Messages
 from opboost_ops.exchange.rounds.mailbox import Mailbox
 from opboost_ops.exchange.rounds.protocol import Identity
 from opboost_ops.exchange.signing import Signer, new_signing_key

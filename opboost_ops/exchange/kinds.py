@@ -40,19 +40,19 @@ def run_type(federation: Federation, purpose: Purpose) -> RunType:
     return "train_routed" if "routed" in federation.scoring.modes else "train"
 
 
-#: What is disclosed exactly, outside any epsilon: a sentence, or one that depends on the
-#: federation; an empty one where nothing is.
-Words = str | Callable[[Federation], str]
+#: Text on an exact disclosure, outside any epsilon, or a function of the federation that returns
+#: it; empty if nothing is disclosed.
+DisclosureText = str | Callable[[Federation], str]
 
 
-def sentence(words: Words, federation: Federation) -> str:
-    """The sentence of a federation.
+def text_for(text: DisclosureText, federation: Federation) -> str:
+    """Return the text on an exact disclosure in a federation.
 
     Args:
-        words: As declared of a kind or step.
-        federation: As declared.
+        text: The declaration of a kind or step.
+        federation: The federation as declared.
     """
-    return words if isinstance(words, str) else words(federation)
+    return text if isinstance(text, str) else text(federation)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class ArtifactKind:
     with_several: bool = False
     total: Literal["", "align", "feature_holders_total", "holdout"] = ""
     words: str = ""
-    discloses: Words = ""
+    discloses: DisclosureText = ""
 
 
 def _answered(federation: Federation) -> str:
@@ -208,4 +208,4 @@ def disclosure(kind: str, federation: Federation) -> str:
         kind: Name of the kind.
         federation: The federation as declared.
     """
-    return sentence(KINDS[kind].discloses, federation)
+    return text_for(KINDS[kind].discloses, federation)

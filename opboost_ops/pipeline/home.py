@@ -76,7 +76,7 @@ class Home:
         Raises:
             ContractError: It does not exist.
         """
-        return self._kept(name).read_bytes()
+        return self._existing_path(name).read_bytes()
 
     def table(self, name: str) -> pa.Table:
         """Return a table that an earlier stage wrote.
@@ -86,7 +86,7 @@ class Home:
         Raises:
             ContractError: It does not exist.
         """
-        with self._kept(f"{name}.arrow").open("rb") as file:
+        with self._existing_path(f"{name}.arrow").open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         track_mapping(mapped)
         # No Arrow threads, as for artifacts: they might outlive the interpreter.
@@ -102,7 +102,7 @@ class Home:
         """Return True if a JSON value of this name exists."""
         return (self.folder / f"{name}.json").is_file()
 
-    def _kept(self, name: str) -> Path:
+    def _existing_path(self, name: str) -> Path:
         path = self.folder / name
         if not path.is_file():
             raise ContractError(

@@ -51,12 +51,12 @@ def _champion(federation: Federation) -> str:
 
 
 def _sums(topic: str) -> Callable[[Federation], str]:
-    def words(federation: Federation) -> str:
+    def text(federation: Federation) -> str:
         from opboost_ops.learning.federboost.declared import disclosures  # Slow to import.
 
         return disclosures(federation).get(topic, "")
 
-    return words
+    return text
 
 
 #: All phases, in order; each begins when the one before has ended everywhere.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from opboost_ops.config.federation import Federation, Role
-from opboost_ops.exchange.kinds import EVERY, RunType, Words, sentence
+from opboost_ops.exchange.kinds import EVERY, DisclosureText, RunType, text_for
 
 #: Receiver of what a task's summary, success or failure discloses.
 EVERYBODY = "everyone who sees the run"
@@ -82,13 +82,13 @@ class Disclosure:
     """An exact disclosure of a step, outside any epsilon and besides its artifacts.
 
     Attributes:
-        words: Text of its ledger entry; empty if a federation's runs disclose nothing.
+        text: Text of its ledger entry; empty if a federation's runs disclose nothing.
         by: The channel: the step's summary, the failure of it or later steps, or round messages.
         topic: Distinguishes several disclosures by messages.
         to: Its receiver; what the label holder would disclose to itself is left out.
     """
 
-    words: Words
+    text: DisclosureText
     by: Literal["summary", "failure", "messages"] = "summary"
     topic: str = ""
     to: Literal["everybody", "parties", "label_holder"] = "everybody"
@@ -150,13 +150,13 @@ class Step:
             by: The channel; all channels if empty.
 
         Returns:
-            Kind of ledger entry, receiver and sentence of each.
+            Kind of ledger entry, receiver and text of each.
         """
         owner = federation.label_holder
         receivers = {"everybody": EVERYBODY, "parties": "all parties", "label_holder": owner}
         return [
-            (f"{self.name}_{each.topic}".rstrip("_"), receivers[each.to], words)
+            (f"{self.name}_{each.topic}".rstrip("_"), receivers[each.to], text)
             for each in self.discloses
             if by in ("", each.by) and receivers[each.to] != party
-            if (words := sentence(each.words, federation))
+            if (text := text_for(each.text, federation))
         ]

@@ -180,7 +180,7 @@ class Divider:
 
     def even(self, units: int) -> float:
         """Return the share that an even division of a number of units over all columns explains."""
-        return self._kept(dict.fromkeys(range(self._columns), self.units + units - 1))
+        return self._explained_at(dict.fromkeys(range(self._columns), self.units + units - 1))
 
     def unprotected(self) -> float:
         """Return the share that columns explain without noise, by the same formula."""
@@ -194,9 +194,9 @@ class Divider:
         Args:
             units: Units to divide.
         """
-        division = self._moved(max(self._among(units), key=self._kept_of))
+        division = self._moved(max(self._among(units), key=self._explained_by))
         shares = {self._evidence.names[j]: share for j, share in sorted(division.items())}
-        return Division(shares, self._kept_of(division))
+        return Division(shares, self._explained_by(division))
 
     def _among(self, units: int) -> list[dict[int, int]]:
         """Return even divisions among 1, 2, ... columns, selected greedily."""
@@ -204,12 +204,12 @@ class Divider:
         divisions = []
         while len(columns) < min(self._columns, units):
             rest = [j for j in range(self._columns) if j not in columns]
-            columns.append(max(rest, key=lambda j: self._kept_of(_even([*columns, j], units))))
+            columns.append(max(rest, key=lambda j: self._explained_by(_even([*columns, j], units))))
             divisions.append(_even(columns, units))
         return divisions
 
     def _moved(self, shares: dict[int, int]) -> dict[int, int]:
-        value = self._kept_of(shares)
+        value = self._explained_by(shares)
         while True:
             moves = [
                 _move(shares, source, other, count)
@@ -218,19 +218,19 @@ class Divider:
                 if other != source
                 for count in {1, shares[source]}
             ]
-            best = max(moves, key=self._kept_of, default=shares)
-            if self._kept_of(best) <= value + _MIN_GAIN:
+            best = max(moves, key=self._explained_by, default=shares)
+            if self._explained_by(best) <= value + _MIN_GAIN:
                 return shares
-            shares, value = best, self._kept_of(best)
+            shares, value = best, self._explained_by(best)
 
     def _part(self, part: float) -> Caps:
         step, whole = self._total.step, self._total.whole
         return Caps(step and step * part, whole and whole * part)
 
-    def _kept_of(self, shares: Mapping[int, int]) -> float:
-        return self._kept({j: share - 1 for j, share in shares.items()})
+    def _explained_by(self, shares: Mapping[int, int]) -> float:
+        return self._explained_at({j: share - 1 for j, share in shares.items()})
 
-    def _kept(self, levels: Mapping[int, int]) -> float:
+    def _explained_at(self, levels: Mapping[int, int]) -> float:
         picked = [j * self._levels + level for j, level in levels.items()]
         return _explained(self._evidence, self._variances, self._shared, picked)
 
@@ -252,7 +252,7 @@ def explained(evidence: Evidence, name: str, laws: Sequence[np.ndarray]) -> np.n
     return np.asarray(variances.sum(axis=0) / evidence.whole.sum())
 
 
-def kept(evidence: Evidence, laws: Sequence[np.ndarray]) -> float:
+def explained_together(evidence: Evidence, laws: Sequence[np.ndarray]) -> float:
     """Return the share of the label's variance that all columns explain together.
 
     Args:

@@ -177,7 +177,7 @@ def _unsorted(patch: pytest.MonkeyPatch) -> None:
             every.append(made)
         yield np.concatenate(every)
 
-    patch.setattr(sealing, "sealed", sealed)
+    patch.setattr(sealing, "seal_rows", sealed)
 
 
 def _unblinded(patch: pytest.MonkeyPatch) -> None:

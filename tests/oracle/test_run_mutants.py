@@ -77,8 +77,10 @@ def _draws_of_edges(folder: Path, code: ModuleType) -> tuple[int, int]:
 _EDGES: dict[str, tuple[_Changes, Callable[[int, int], bool]]] = {
     "edges are drawn again and not charged": (
         {
-            "        drawn = _kept(state, releases)\n    new =": "        drawn = {}\n    new =",
-            "            drawn = _kept(state, releases)\n            new =": (
+            "        drawn = _earlier_edges(state, releases)\n    new =": (
+                "        drawn = {}\n    new ="
+            ),
+            "            drawn = _earlier_edges(state, releases)\n            new =": (
                 "            drawn = {}\n            new ="
             ),
             "        state.releases.open(connection, release, party=context.party, "
@@ -88,8 +90,10 @@ _EDGES: dict[str, tuple[_Changes, Callable[[int, int], bool]]] = {
     ),
     "edges are keyed by the table": (
         {
-            "        drawn = _kept(state, releases)\n    new =": "        drawn = {}\n    new =",
-            "            drawn = _kept(state, releases)\n            new =": (
+            "        drawn = _earlier_edges(state, releases)\n    new =": (
+                "        drawn = {}\n    new ="
+            ),
+            "            drawn = _earlier_edges(state, releases)\n            new =": (
                 "            drawn = {}\n            new ="
             ),
         },

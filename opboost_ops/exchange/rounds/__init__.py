@@ -1,5 +1,5 @@
 """The rounds of horizontal learning: masked sums, exchanged through the store.
 
 `protocol.Rounds` is the interface for trainers, `mailbox.Mailbox` exchanges the messages,
-`masks` adds and removes masks, `acceptance` verifies messages of other parties.
+`masks` adds and removes masks, `conversation` sends, receives and verifies them.
 """

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError, ClosedSessionError, ContractError
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.rounds.acceptance import KEYS, Messages
+from opboost_ops.exchange.rounds.conversation import KEYS, Messages
 from opboost_ops.exchange.rounds.masks import Masks, Packing, RunKey, sum_without_masks
 from opboost_ops.exchange.rounds.protocol import (
     Decision,

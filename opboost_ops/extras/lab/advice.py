@@ -19,7 +19,7 @@ from opboost_ops.extras.datasets.workspace import dump
 from opboost_ops.extras.lab.evidence import of_sample, public_numbers
 from opboost_ops.mechanisms import Geometric, Mechanism
 from opboost_ops.mechanisms.geometric import LEAST_EPSILON
-from opboost_ops.privacy.division import Evidence, explained, kept
+from opboost_ops.privacy.division import Evidence, explained, explained_together
 from opboost_ops.privacy.edge_charges import edges_loss
 from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.tables.local import read_rows
@@ -279,7 +279,11 @@ def best_by_gain(
         after.append(laws[place])
         if cells:
             moved.append(j)
-    return proposal if kept(_with(now, other, moved), after) > kept(now, before) else {}
+    return (
+        proposal
+        if explained_together(_with(now, other, moved), after) > explained_together(now, before)
+        else {}
+    )
 
 
 def _with(evidence: Evidence, other: Evidence, columns: Sequence[int]) -> Evidence:

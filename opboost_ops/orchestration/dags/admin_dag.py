@@ -46,16 +46,15 @@ _ACTION_LABELS = {
 
 
 def admin_dag(
-    federation: Federation, defaults: dict[str, Any], local_parties: Sequence[str] | None = None
+    federation: Federation, defaults: dict[str, Any], local_parties: Sequence[str]
 ) -> DAG:
     """Return the admin DAG, with a task per party on its own queue; each run performs one.
 
     Args:
         federation: The parsed federation file.
         defaults: Default arguments of its tasks.
-        local_parties: The parties whose tasks this Airflow runs; all by default.
+        local_parties: The parties whose tasks this Airflow runs.
     """
-    parties = list(federation.parties if local_parties is None else local_parties)
     with DAG(
         auto_register=False,
         dag_id=f"{federation.name}_admin",
@@ -73,10 +72,10 @@ def admin_dag(
         # One action at a time, in order; if the party's worker is absent, the run times out.
         max_active_runs=1,
         dagrun_timeout=_TIMEOUT,
-        tags=[TAG, ADMIN_TAG, federation.name, *parties],
+        tags=[TAG, ADMIN_TAG, federation.name, *local_parties],
         default_args=defaults,
     ) as dag:
-        for party in parties:
+        for party in local_parties:
             PartyOperator(
                 task_id=f"{party}_act",
                 doc_md="Performs the requested action at this party, and records it in its "
@@ -86,7 +85,7 @@ def admin_dag(
                 **common_of(federation, party),
             )
     # Set last, as for the other DAGs: otherwise each operator would copy them.
-    dag.params = ParamsDict(_form(federation, parties))
+    dag.params = ParamsDict(_form(federation, local_parties))
     return dag
 
 

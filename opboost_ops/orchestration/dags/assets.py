@@ -15,7 +15,7 @@ from opboost_ops.pipeline.phases import stages_of
 
 
 def table_assets(
-    federation: Federation, purpose: Purpose, local_parties: Sequence[str] | None = None
+    federation: Federation, purpose: Purpose, local_parties: Sequence[str]
 ) -> dict[str, Asset]:
     """Return the asset of each party's table; it is emitted when the table has changed.
 
@@ -23,7 +23,7 @@ def table_assets(
         federation: The parsed federation file.
         purpose: ``train`` for training tables, ``score`` for tables of new rows. Parties without
             a stage in such runs have no asset.
-        local_parties: The parties of this Airflow, which sees only their tables; all by default.
+        local_parties: The parties of this Airflow, which sees only their tables.
     """
     what = "table" if purpose == "train" else "new_rows"
     return {
@@ -31,7 +31,7 @@ def table_assets(
             name=f"{federation.name}_{party}_{what}",
             uri=f"x-opboost://{federation.name}/{party}/{what}",
         )
-        for party in (federation.parties if local_parties is None else local_parties)
+        for party in local_parties
         if stages_of(federation, purpose, party)
     }
 
@@ -43,14 +43,14 @@ _TABLE_TASKS: dict[Purpose, tuple[str, str]] = {
 
 
 def tables_dag(
-    federation: Federation, defaults: dict[str, Any], local_parties: Sequence[str] | None = None
+    federation: Federation, defaults: dict[str, Any], local_parties: Sequence[str]
 ) -> DAG:
     """Return the DAG that checks the tables, with two tasks per party on its own queue.
 
     Args:
         federation: The parsed federation file, with ``schedule.on_tables``.
         defaults: Default arguments of its tasks.
-        local_parties: The parties of this Airflow; all by default.
+        local_parties: The parties of this Airflow.
     """
     on_tables = federation.schedule.on_tables
     with DAG(
@@ -66,12 +66,7 @@ def tables_dag(
         schedule=at(on_tables) if on_tables else None,
         catchup=False,
         max_active_runs=1,
-        tags=[
-            TAG,
-            "tables",
-            federation.name,
-            *(federation.parties if local_parties is None else local_parties),
-        ],
+        tags=[TAG, "tables", federation.name, *local_parties],
         default_args=defaults,
     ) as dag:
         for purpose, (what, task_doc) in _TABLE_TASKS.items():

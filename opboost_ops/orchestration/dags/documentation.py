@@ -155,22 +155,19 @@ def _declared_parameters(training: Training) -> str:
     return text or "none"
 
 
-def documentation(
-    federation: Federation, purpose: Purpose, local_parties: Sequence[str] | None = None
-) -> str:
+def documentation(federation: Federation, purpose: Purpose, local_parties: Sequence[str]) -> str:
     """Return a DAG's documentation, in Markdown.
 
     Args:
         federation: The parsed federation file.
         purpose: ``train`` or ``score``.
-        local_parties: The parties whose tasks this Airflow runs; all by default.
+        local_parties: The parties whose tasks this Airflow runs.
     """
     holder = federation.label_holder
     horizontal = federation.learning == "horizontal"
     form = _horizontal_form(holder, purpose) if horizontal else _FORMS[purpose]
     apart = []
-    if local_parties is not None:
-        others = ", ".join(name for name in federation.parties if name not in local_parties)
+    if others := ", ".join(name for name in federation.parties if name not in local_parties):
         apart = [
             f"**This Airflow runs only the tasks of {', '.join(local_parties)}.** {others} "
             "run theirs in another Airflow; parties exchange artifacts through the store.",

@@ -117,18 +117,16 @@ def _build(
     federation = load_federation(path)
     name = federation.name
     local_parties = local_parties_of(federation, parties)
-    if local_parties == ():
+    if not local_parties:
         return []
-    joined = (
-        None if local_parties is None or federation.label_holder in local_parties else local_parties
-    )
+    joins = federation.label_holder not in local_parties
     defaults = task_defaults(federation)
     makers = {f"{name}_train": partial(train_dag, federation, path, local_parties)}
-    if joined is None or takes_part(federation, "score", joined):
+    if not joins or takes_part(federation, "score", local_parties):
         makers[f"{name}_score"] = partial(score_dag, federation, path, local_parties)
     makers[f"{name}_admin"] = partial(admin_dag, federation, defaults, local_parties)
-    if joined is not None:
-        makers[f"{name}_join"] = partial(join_dag, federation, joined, defaults)
+    if joins:
+        makers[f"{name}_join"] = partial(join_dag, federation, local_parties, defaults)
     elif federation.schedule.on_tables is not None:
         makers[f"{name}_tables"] = partial(tables_dag, federation, defaults, local_parties)
     if not makers.keys().isdisjoint(others):
@@ -180,15 +178,13 @@ def _invalid(dag_id: str, problem: str, owner: str, cron: str | None) -> DAG:
     return dag
 
 
-def train_dag(
-    federation: Federation, path: Path, local_parties: Sequence[str] | None = None
-) -> DAG:
+def train_dag(federation: Federation, path: Path, local_parties: Sequence[str]) -> DAG:
     """Return the training DAG of a federation.
 
     Args:
         federation: The parsed federation file.
         path: Path of the file on the label holder's worker.
-        local_parties: The parties whose tasks this Airflow runs; all by default.
+        local_parties: The parties whose tasks this Airflow runs.
     """
     schedule = federation.schedule
     tables = AssetAll(*table_assets(federation, "train", local_parties).values())
@@ -203,15 +199,13 @@ def train_dag(
     )
 
 
-def score_dag(
-    federation: Federation, path: Path, local_parties: Sequence[str] | None = None
-) -> DAG:
+def score_dag(federation: Federation, path: Path, local_parties: Sequence[str]) -> DAG:
     """Return the scoring DAG of a federation: it runs on a new champion, new rows, cron or by hand.
 
     Args:
         federation: The parsed federation file.
         path: Path of the file on the label holder's worker.
-        local_parties: The parties whose tasks this Airflow runs; all by default.
+        local_parties: The parties whose tasks this Airflow runs.
     """
     assets: Any = asset(federation, "champion")
     if federation.schedule.on_tables:
@@ -243,13 +237,14 @@ def _run_dag(
     federation: Federation,
     purpose: Purpose,
     path: Path,
-    local_parties: Sequence[str] | None,
+    local_parties: Sequence[str],
     *,
     schedule: Any,
     description: str,
     params: dict[str, Any],
 ) -> DAG:
-    joins = local_parties is not None and federation.label_holder not in local_parties
+    joins = federation.label_holder not in local_parties
+    runs_all = len(local_parties) == len(federation.parties)
     with _RunDag(
         auto_register=False,
         dag_id=f"{federation.name}_{purpose}",
@@ -261,17 +256,12 @@ def _run_dag(
         max_active_runs=1,
         # In horizontal learning the tasks of all parties run concurrently.
         max_active_tasks=max(16, 2 * len(federation.parties)),
-        dagrun_timeout=timeout(federation) + (timedelta() if local_parties is None else MARGIN),
+        dagrun_timeout=timeout(federation) + (timedelta() if runs_all else MARGIN),
         deadline=late_alert(),
-        tags=[
-            TAG,
-            purpose,
-            federation.name,
-            *(federation.parties if local_parties is None else local_parties),
-        ],
+        tags=[TAG, purpose, federation.name, *local_parties],
         default_args=task_defaults(federation),
     ) as dag:
-        if local_parties is None:
+        if runs_all:
             add_groups(federation, purpose, path)
         else:
             add_own_groups(federation, purpose, path, local_parties)

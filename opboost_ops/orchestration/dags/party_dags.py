@@ -38,9 +38,7 @@ def names_in(value: str | None) -> tuple[str, ...] | None:
     return tuple(name.strip() for name in value.split(",") if name.strip())
 
 
-def local_parties_of(
-    federation: Federation, parties: Sequence[str] | None
-) -> tuple[str, ...] | None:
+def local_parties_of(federation: Federation, parties: Sequence[str] | None) -> tuple[str, ...]:
     """Return a federation's parties whose tasks this Airflow runs.
 
     Args:
@@ -48,11 +46,9 @@ def local_parties_of(
         parties: The parties of this Airflow, over all federations; None for all.
 
     Returns:
-        Their names, possibly none; None for all.
+        Their names, possibly none.
     """
-    if parties is None or set(federation.parties) <= set(parties):
-        return None
-    return tuple(name for name in federation.parties if name in parties)
+    return tuple(name for name in federation.parties if parties is None or name in parties)
 
 
 #: Time between a sensor's timeout, whose error names the missing input, and the run's own timeout.

@@ -17,6 +17,7 @@ from opboost_ops.orchestration.dags.notifications import PollFailedError
 from opboost_ops.orchestration.dags.operators import NotReady, began
 from opboost_ops.orchestration.dags.run_notes import TaskFailedError, log_failure
 from opboost_ops.orchestration.dags.tasks import execute
+from opboost_ops.orchestration.dags.triggers import pause
 from opboost_ops.orchestration.deployment import capacity
 
 _LOG = logging.getLogger("opboost_ops")
@@ -24,10 +25,9 @@ _LOG = logging.getLogger("opboost_ops")
 #: Seconds per poll while a run is new, poll interval, and age below which a run is new.
 _POLL_SECONDS, _POLL_INTERVAL, _NEW_RUN_AGE = 10.0, 1.0, 600.0
 
-#: Pause between two polls, as a fraction of the run's age within bounds in seconds. If the pause
-#: were shorter, Airflow's scheduler might start the next try before it noticed the end of the last
-#: one, and kill it.
-_AGE_FRACTION, _MIN_PAUSE, _MAX_PAUSE = 1 / 20, 15.0, 60.0
+#: Minimum seconds between two polls. If the pause were shorter, Airflow's scheduler might start the
+#: next try before it noticed the end of the last one, and kill it.
+_MIN_PAUSE = 15.0
 
 
 def runs_to_join(
@@ -158,11 +158,6 @@ CONDITIONS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def pause(age: float) -> float:
-    """Return the seconds until the next poll of a run of some age, in seconds."""
-    return min(max(age * _AGE_FRACTION, _MIN_PAUSE), _MAX_PAUSE)
-
-
 def look_for_runs(party: str, federation: str, label_holder: str, hours: float) -> None:
     """Start this Airflow's tasks of a run that the label holder has opened, if there is one.
 
@@ -200,7 +195,7 @@ def look_for_runs(party: str, federation: str, label_holder: str, hours: float) 
     if failure:
         raise PollFailedError(failure)
     if not joinable:
-        raise NotReady("runs", arguments, pause(_age(dag_run)))
+        raise NotReady("runs", arguments, pause(_age(dag_run), _MIN_PAUSE))
     raise DagRunTriggerException(
         trigger_dag_id=joinable[0]["dag"],
         dag_run_id=joinable[0]["run"],
@@ -275,7 +270,7 @@ def wait_for(wanted: Sequence[str], hours: float, **who: Any) -> dict[str, Any]:
         return arrived(context["ti"], **arguments)
 
     if not _poll(f"wait_for at {who['party']}", poll, dag_run, hours * 3600):
-        raise NotReady("artifacts", arguments, pause(_age(dag_run)))
+        raise NotReady("artifacts", arguments, pause(_age(dag_run), _MIN_PAUSE))
     return {"arrived": list(wanted)}
 
 

@@ -26,8 +26,18 @@ WOKEN = "woken"
 #: After this time the task itself checks, and ends a run that has become too old.
 LIFETIME = timedelta(minutes=65)
 
-#: Pause between two polls, as a fraction of the run's age within bounds in seconds.
+#: Pause between two polls: a fraction of the run's age, and its bounds in seconds.
 _AGE_FRACTION, _MIN_PAUSE, _MAX_PAUSE = 1 / 20, 2.0, 60.0
+
+
+def pause(age: float, minimum: float) -> float:
+    """Return the seconds until the next poll.
+
+    Args:
+        age: Age of the run, in seconds.
+        minimum: Minimum of the pause, in seconds.
+    """
+    return min(max(age * _AGE_FRACTION, minimum), _MAX_PAUSE)
 
 
 class StoreTrigger(BaseTrigger):
@@ -61,8 +71,7 @@ class StoreTrigger(BaseTrigger):
             if await _in_own_thread(self._poll):
                 yield TriggerEvent(WOKEN)  # type: ignore[no-untyped-call]
                 return
-            age = time.time() - self.started
-            await asyncio.sleep(min(max(age * _AGE_FRACTION, _MIN_PAUSE), _MAX_PAUSE))
+            await asyncio.sleep(pause(time.time() - self.started, _MIN_PAUSE))
         yield TriggerEvent(None)  # type: ignore[no-untyped-call]
 
     def _poll(self) -> bool:

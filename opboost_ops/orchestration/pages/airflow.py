@@ -83,7 +83,7 @@ def _printable(text: str) -> str:
     return "".join(letter for letter in text if letter.isprintable() or letter == "\n")
 
 
-Words = Annotated[str, AfterValidator(_printable)]
+PrintableText = Annotated[str, AfterValidator(_printable)]
 
 
 class Failure(Record):
@@ -96,10 +96,10 @@ class Failure(Record):
         stage: Name of the failed stage, in a task that runs stages.
     """
 
-    problem: Words = Field(max_length=FAILURE_LIMIT)
-    remedy: Words = Field("", max_length=FAILURE_LIMIT)
+    problem: PrintableText = Field(max_length=FAILURE_LIMIT)
+    remedy: PrintableText = Field("", max_length=FAILURE_LIMIT)
     refused: bool = False
-    stage: Words = Field("", max_length=_NAME_LIMIT)
+    stage: PrintableText = Field("", max_length=_NAME_LIMIT)
 
 
 def failure_in(value: Any) -> Failure | None:

@@ -297,7 +297,7 @@ def _after(run: airflow.AirflowRun | None, query: Query) -> tuple[str, ...]:
             charges = runs.charged_in_run(name, run.run, query.party)
             champion = runs.champion_of(name)
             in_use = champion.name if champion else None
-            return runs.sentences(charges, in_use, min(due, default=None))
+            return runs.failure_notes(charges, in_use, min(due, default=None))
     return ()
 
 

@@ -217,7 +217,7 @@ def champion_of(federation: str) -> Version | None:
     return None
 
 
-def sentences(
+def failure_notes(
     charges: Mapping[str, Charged], champion: str | None, next_run: datetime | None
 ) -> tuple[str, ...]:
     """Describe what a failed run released, the champion, and the next scheduled run.
@@ -255,7 +255,7 @@ def of_run(
     Args:
         run: The run in Airflow; None if Airflow does not know it.
         progress: Returns a task's progress.
-        after: Sentences to add after a failed run.
+        after: Notes to add after a failed run, from `failure_notes`.
     """
     if run is None:
         return []

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from opboost_ops.orchestration.pages.airflow import PURPOSES, AirflowRun, duration, elapsed
-from opboost_ops.orchestration.pages.runs import RESUME_HINT, sentences
+from opboost_ops.orchestration.pages.runs import RESUME_HINT, failure_notes
 from opboost_ops.orchestration.pages.state import Federation, Party, Purpose, Run
 from opboost_ops.reports.display.blocks import (
     Block,
@@ -102,7 +102,7 @@ def _failed(federation: Federation, of: Purpose, last: Run, words: str) -> Note:
         # The tasks' own messages only reflect the user's action.
         lines = ()
     remedy = " ".join((*last.remedies, RESUME_HINT))
-    after = sentences(last.charged, federation.champion, of.next_run)
+    after = failure_notes(last.charged, federation.champion, of.next_run)
     return Note("bad", text, remedy, (*lines, *after), _links(last))
 
 

@@ -59,7 +59,7 @@ def copy_table(context: PartyContext) -> None:
     columns = expected_columns(
         context.federation, context.policy, context.party, context.purpose == "train"
     )
-    copied = copy(table, context.party, target, columns, people, _kept(context))
+    copied = copy(table, context.party, target, columns, people, _unforgotten(context))
     if copied.people:
         context.home.write_json(PEOPLE, copied.people)
 
@@ -94,14 +94,14 @@ def borrowed(context: PartyContext) -> Iterator[PartyContext]:
         yield lent
 
 
-def _kept(context: PartyContext) -> IdFilter | None:
+def _unforgotten(context: PartyContext) -> IdFilter | None:
     """Return a filter for people whom the party has forgotten but whom the source still has."""
     forgotten = forgotten_of(context.site)
     if not len(forgotten):
         return None
     kind = context.federation.id.type
 
-    def kept(ids: pl.Series) -> pl.Series:
+    def filter_ids(ids: pl.Series) -> pl.Series:
         # A later check reports missing IDs and IDs of the wrong type.
         plain = ids.cast(pl.String if kind == "string" else pl.Int64, strict=False)
         present = plain.is_not_null().to_numpy()
@@ -109,7 +109,7 @@ def _kept(context: PartyContext) -> IdFilter | None:
         mask[present] = forgotten.keep(plain.drop_nulls().to_arrow(), kind)
         return pl.Series(mask)
 
-    return kept
+    return filter_ids
 
 
 def expected_columns(

@@ -124,12 +124,12 @@ def _values(context: PartyContext) -> Iterator[Fault]:
     aligned = context.purpose == "train" or federation.scoring.mode != "local"
     if federation.learning == "vertical" and aligned:
         identity, encoder = federation.id, IdEncoder(federation.id.type)
-        with _told(context, identity.column) as faults:
+        with _collect_fault(context, identity.column) as faults:
             for block in blocks(context, [identity.column]):
                 encoder.messages(block.to_series().to_list())
             encoder.require_canonical()
         yield from faults
-    with _told(context, "") as faults:
+    with _collect_fault(context, "") as faults:
         for block in blocks(context, list(party.features)) if party.features else ():
             if party.role != "label_holder":
                 domain_integers(context.federation, context.party, block)
@@ -144,7 +144,7 @@ def _values(context: PartyContext) -> Iterator[Fault]:
 def _label(context: PartyContext, party: Party) -> Iterator[Fault]:
     label = party.label
     assert label is not None
-    with _told(context, label.column) as faults:
+    with _collect_fault(context, label.column) as faults:
         values = whole_table(context, [label.column]).get_column(label.column)
         encode_label(values, label, None if len(values) < 2 else len(values))
     yield from faults
@@ -158,7 +158,7 @@ def _local(context: PartyContext) -> Iterator[Fault]:
         return
     for holder in federation.feature_holders:
         for name in federation.parties[holder].features:
-            with _told(context, f"{holder}.{name}") as faults:
+            with _collect_fault(context, f"{holder}.{name}") as faults:
                 local_table(context, holder, [name])
             yield from faults
 
@@ -182,7 +182,7 @@ def table_fault(context: PartyContext, error: OpBoostError) -> Fault:
 
 
 @contextmanager
-def _told(context: PartyContext, column: str) -> Iterator[list[Fault]]:
+def _collect_fault(context: PartyContext, column: str) -> Iterator[list[Fault]]:
     faults: list[Fault] = []
     try:
         yield faults

@@ -177,7 +177,7 @@ def _ask(
 ) -> tuple[Entry | None, Entry | None]:
     """Return the earlier request about a plan and its answer; enter a request if there is none."""
     place = f"{federation.name}/{run}/{_PLACE}"
-    request, answer = _said(state).get((place, plan), (None, None))
+    request, answer = _requests_with_answers(state).get((place, plan), (None, None))
     if request is None:
         detail = f"{'; '.join(reasons)}. {_counterparties(federation, party.name)}"
         state.audit.add("asked", place, party.name, plan, detail)
@@ -249,7 +249,7 @@ def waiting(site: Site, run: str) -> list[tuple[Entry, Entry | None]]:
         ConfigError: There is no request for such a run.
     """
     with open_state(site) as state:
-        by_plan = _said(state)
+        by_plan = _requests_with_answers(state)
     requests = [pair for (place, _), pair in by_plan.items() if place.endswith(f"/{run}/{_PLACE}")]
     if not requests:
         raise ConfigError(
@@ -298,7 +298,7 @@ def answer(site: Site, run: str, plan: str, approve: bool, who: str, why: str) -
     return request
 
 
-def _said(state: PartyState) -> dict[tuple[str, str], tuple[Entry, Entry | None]]:
+def _requests_with_answers(state: PartyState) -> dict[tuple[str, str], tuple[Entry, Entry | None]]:
     """Return each request with its first answer, by place and plan; later answers are void."""
     requests: dict[tuple[str, str], Entry] = {}
     answers: dict[tuple[str, str], Entry] = {}

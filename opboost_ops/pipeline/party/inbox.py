@@ -124,10 +124,10 @@ def accept_plan(
             raise refuse_unknown(party, run.federation, run.run, run.label_holder, unknown, home)
         place = reference(run.federation, run.run, "plan", run.label_holder)
         files = party.store.wait(place, run.timeout, acceptance.admit("plan", run.label_holder))
-        return acceptance, _taken(party, run, stage, also, acceptance, files)
+        return acceptance, _accept_plan(party, run, stage, also, acceptance, files)
 
 
-def _taken(
+def _accept_plan(
     party: Publisher,
     run: Run,
     stage: str,
@@ -140,16 +140,16 @@ def _taken(
     plan = acceptance.accept("plan", run.label_holder, files, today)
     home = home_of(party.site, run.federation, run.run)
     day = acceptance.day(today)
-    taken = acceptance.plan
-    federation = taken.federation
+    accepted = acceptance.plan
+    federation = accepted.federation
     takes_part = party.name in federation.parties
-    stages = stages_of(federation, taken.purpose, party.name) if takes_part else ()
-    proposal = Proposal(taken, run.run, plan.digest, home, day, plan.manifest.seen)
+    stages = stages_of(federation, accepted.purpose, party.name) if takes_part else ()
+    proposal = Proposal(accepted, run.run, plan.digest, home, day, plan.manifest.seen)
     if stage in ("", *stages[:1]):
         require_ready(party, proposal, also)
     else:
         admit(party, proposal)
-    pin_store(party.site, party.store, run.federation, taken.agreement, run.run)
+    pin_store(party.site, party.store, run.federation, accepted.agreement, run.run)
     return plan.digest
 
 

@@ -91,10 +91,11 @@ def draw_edges(
                 "Nothing was drawn. Its owner may add it to policy.yaml.",
             )
     releases = [
-        _asked(context, name, features[name], n, epsilon, number) for name, n in columns.items()
+        _requested_release(context, name, features[name], n, epsilon, number)
+        for name, n in columns.items()
     ]
     with open_state(context.site) as state:
-        drawn = _kept(state, releases)
+        drawn = _earlier_edges(state, releases)
     new = [release for release in releases if release.feature not in drawn]
     if new:
         with borrowed(context) as lent:
@@ -105,11 +106,11 @@ def draw_edges(
             people = counted[release.feature].people
             _require_enough(release.feature, columns[release.feature], epsilon, people)
         with open_state(context.site) as state, state.transaction():
-            drawn = _kept(state, releases)
+            drawn = _earlier_edges(state, releases)
             new = [release for release in releases if release.feature not in drawn]
             Budget(context.policy).releases(state.releases.spent(), new)
             for release in new:
-                drawn[release.feature] = _drawn(
+                drawn[release.feature] = _draw_and_charge(
                     context, state, release, columns, counted[release.feature]
                 )
             if new:
@@ -119,7 +120,7 @@ def draw_edges(
     return {name: drawn[name] for name in columns}
 
 
-def _asked(
+def _requested_release(
     context: PartyContext, name: str, feature: Feature, cells: int, epsilon: float, number: int
 ) -> Release:
     """Return the release record of one draw, without its edges."""
@@ -136,7 +137,7 @@ def _asked(
     )
 
 
-def _kept(state: PartyState, releases: Sequence[Release]) -> dict[str, PrivateEdges]:
+def _earlier_edges(state: PartyState, releases: Sequence[Release]) -> dict[str, PrivateEdges]:
     """Return edges that were drawn before, by feature."""
     by_declaration = {
         release.declaration: release for release in state.releases.all() if release.kind == "edges"
@@ -148,7 +149,7 @@ def _kept(state: PartyState, releases: Sequence[Release]) -> dict[str, PrivateEd
     }
 
 
-def _drawn(
+def _draw_and_charge(
     context: PartyContext,
     state: PartyState,
     requested: Release,

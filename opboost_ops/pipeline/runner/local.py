@@ -178,7 +178,7 @@ def _drive(
     workers: dict[str, _Process] = {}
     by_party = {assignment.party: assignment for assignment in assignments}
 
-    def asked(party: str) -> None:
+    def on_wait(party: str) -> None:
         if at_wait is not None:
             at_wait(sites[party], by_party[party].run)
 
@@ -189,7 +189,7 @@ def _drive(
             stack.callback(workers[party].end)
         for worker in workers.values():
             worker.next()
-        _Driver(finished, assignments[0].purpose, workers, listener, asked).drive()
+        _Driver(finished, assignments[0].purpose, workers, listener, on_wait).drive()
 
 
 class _StoppedError(Exception):
@@ -205,10 +205,10 @@ class _Driver:
         purpose: Purpose,
         workers: Mapping[str, "_Process"],
         listener: Listener | None,
-        ask: Callable[[str], None],
+        on_wait: Callable[[str], None],
     ) -> None:
         self._finished, self._purpose, self._workers = finished, purpose, workers
-        self._listener, self._asked = listener, ask
+        self._listener, self._on_wait = listener, on_wait
         self._phases = phases(finished.federation, purpose)
         self._changed = Condition()
         self._opened = False
@@ -284,7 +284,7 @@ class _Driver:
 
         def waits(text: str) -> None:
             self._report(party, {"event": "waits", "stage": stage, "text": text})
-            self._asked(party)
+            self._on_wait(party)
 
         try:
             summary, spent = self._workers[party].execute(stage, progress, waits)

@@ -15,7 +15,7 @@ from opboost_ops.errors import ContractError, PolicyError
 from opboost_ops.exchange.encryption import PrivateKey
 from opboost_ops.exchange.manifest import Manifest
 from opboost_ops.exchange.party_state import PartyState, open_state
-from opboost_ops.exchange.rounds.acceptance import Conversation, Messages
+from opboost_ops.exchange.rounds.conversation import Conversation, Messages
 from opboost_ops.exchange.rounds.mailbox import Mailbox
 from opboost_ops.exchange.rounds.protocol import Identity, Phase
 from opboost_ops.exchange.signing import Signer

@@ -2,7 +2,7 @@
 
 A stage's speed depends on private rows, so the file's content goes into no log, summary or XCom,
 and no other party's pages can read it. It is deleted when the stage ends. After a killed process it
-stays, so readers compare `Far.started` with the start of the current task.
+stays, so readers compare `StageProgress.started` with the start of the current task.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _FOLDER = "progress"
 _EVERY = 1.0
 
 
-class Far(Record):
+class StageProgress(Record):
     """Progress of a stage at one moment.
 
     Attributes:
@@ -84,7 +84,7 @@ class StoredProgress:
         if now - self._written < _EVERY and done < of:
             return
         self._written = now
-        far = Far(
+        snapshot = StageProgress(
             what=what,
             done=done,
             of=of,
@@ -94,7 +94,7 @@ class StoredProgress:
         )
         # A full or missing disk is reported by the stage itself.
         with contextlib.suppress(OSError):
-            self._home.write_json(self._name, far.model_dump())
+            self._home.write_json(self._name, snapshot.model_dump())
 
     def __enter__(self) -> None:
         self._forget()
@@ -107,7 +107,7 @@ class StoredProgress:
             (self._home.folder / f"{self._name}.json").unlink(missing_ok=True)
 
 
-def read(folder: Path, stage: str) -> Far | None:
+def read(folder: Path, stage: str) -> StageProgress | None:
     """Return a stage's progress; None if it has reported none or this process may not read it.
 
     Args:
@@ -115,6 +115,6 @@ def read(folder: Path, stage: str) -> Far | None:
         stage: Name of the stage.
     """
     try:
-        return Far.model_validate_json((folder / _FOLDER / f"{stage}.json").read_bytes())
+        return StageProgress.model_validate_json((folder / _FOLDER / f"{stage}.json").read_bytes())
     except (OSError, ValidationError):
         return None

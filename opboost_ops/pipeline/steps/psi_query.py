@@ -38,11 +38,11 @@ def psi_query(context: Context) -> Outcome:
     tables, documents, drafts = {}, {}, []
     by_rows: dict[bytes, tuple[PartFile, np.ndarray]] = {}
     for holder in context.federation.feature_holders:
-        wanted = _wanted(context, session, holder)
+        wanted = _rows_to_query(context, session, holder)
         # People new to one feature holder are mostly new to all, so reuse the points.
         name = wanted.tobytes()
         if name not in by_rows:
-            by_rows[name] = _asked(context, session, wanted)
+            by_rows[name] = _blinded_query(context, session, wanted)
         sent, rows = by_rows[name]
         tables[queried(holder)] = pa.table({"row": smallest_integers(rows, context.home.scratch)})
         documents[queried(holder)] = {"parts": sent.counts}
@@ -61,7 +61,7 @@ def psi_query(context: Context) -> Outcome:
     )
 
 
-def _wanted(context: Context, session: Session, holder: str) -> np.ndarray:
+def _rows_to_query(context: Context, session: Session, holder: str) -> np.ndarray:
     """Return which rows to query, bool; a retry queries those of the first attempt.
 
     The canary, the last entry, is no row: it is added to every query.
@@ -76,7 +76,9 @@ def _wanted(context: Context, session: Session, holder: str) -> np.ndarray:
     return wanted
 
 
-def _asked(context: Context, session: Session, wanted: np.ndarray) -> tuple[PartFile, np.ndarray]:
+def _blinded_query(
+    context: Context, session: Session, wanted: np.ndarray
+) -> tuple[PartFile, np.ndarray]:
     """Return blinded points, and the row of each; the canary's row is the table's row count."""
     scratch, places = context.home.scratch, np.flatnonzero(wanted)
     count = len(places) + 1

@@ -64,7 +64,7 @@ def write_scores(context: Context) -> Outcome:
     if (sink := context.site.tables[context.federation.name].scores_to) is not None:
         groups = partial(_groups, scores, model)
         deliver(sink, groups, VERSION, model, name, context.home.scratch)
-    classes = _said(scores) if columns["classes"] else None
+    classes = _class_counts(scores) if columns["classes"] else None
     numbers = _numbers(context, scores)
     distribution = new_distribution(columns["task"], numbers, classes)
     live = {"live": _live(context, columns["task"], numbers).model_dump(mode="json")}
@@ -104,7 +104,7 @@ def _live(context: Context, task: Task, scores: np.ndarray) -> Counts:
     return counts_of(home, context.scored_version, mode, task, scores, columns=columns)
 
 
-def _said(scores: pa.Table) -> Counter[str]:
+def _class_counts(scores: pa.Table) -> Counter[str]:
     """Return the number of rows of each class."""
     classes: Counter[str] = Counter()
     for chunk in scores.column(CLASS).chunks:

@@ -65,7 +65,7 @@ def test_no_even_division_of_any_columns_is_better(evidence: Evidence) -> None:
         for chosen in itertools.combinations(range(3), count):
             share, more = divmod(divider.units, count)
             shares = {j: share + (at < more) for at, j in enumerate(chosen)}
-            assert divider._kept_of(shares) <= best.kept + 1e-9
+            assert divider._explained_by(shares) <= best.kept + 1e-9
     assert divider.even(divider.units) < best.kept
 
 

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from opboost_ops.errors import PolicyError
-from opboost_ops.exchange.sealed.ids import sorting
+from opboost_ops.exchange.sealed.ids import sort_order
 from opboost_ops.exchange.sealed.parts import part_of
 from opboost_ops.privacy.ledger import database as databases
 from opboost_ops.privacy.ledger.database import Database
@@ -28,7 +28,7 @@ def points(*people: int) -> np.ndarray:
     """Sorted, with the message that is nobody's."""
     made = np.random.default_rng(5).integers(0, 256, (2000, 32), dtype=np.uint8)
     found = made[[0, *people]]
-    return found[sorting(found)]
+    return found[sort_order(found)]
 
 
 class PartyState:

@@ -1,4 +1,4 @@
-"""How far a stage is: kept at home while it runs, at most once a second, and gone with it."""
+"""How snapshot a stage is: kept at home while it runs, at most once a second, and gone with it."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from opboost_ops.pipeline.runner import progress
-from opboost_ops.pipeline.runner.progress import Far, StoredProgress
+from opboost_ops.pipeline.runner.progress import StageProgress, StoredProgress
 from opboost_ops.pipeline.stage import Home
 from tests.federation import Workspace
 
@@ -24,9 +24,9 @@ class Clock:
 
 
 def counts(folder: Path, stage: str = "train") -> tuple[str, int, int]:
-    far = progress.read(folder, stage)
-    assert far is not None
-    return far.what, far.done, far.of
+    snapshot = progress.read(folder, stage)
+    assert snapshot is not None
+    return snapshot.what, snapshot.done, snapshot.of
 
 
 def test_it_is_written_at_most_once_a_second(
@@ -45,13 +45,13 @@ def test_it_is_written_at_most_once_a_second(
             clock.later(0.01)
             if tree == 399:
                 assert counts(tmp_path) == ("trees", 301, 400)
-                far = progress.read(tmp_path, "train")
-                assert far is not None and far.left == pytest.approx(0.99)
+                snapshot = progress.read(tmp_path, "train")
+                assert snapshot is not None and snapshot.left == pytest.approx(0.99)
         # The last one always is: what comes after it may take longer.
         assert counts(tmp_path) == ("trees", 400, 400)
-        far = progress.read(tmp_path, "train")
-        assert far is not None
-        assert before <= far.began.timestamp() <= time.time()
+        snapshot = progress.read(tmp_path, "train")
+        assert snapshot is not None
+        assert before <= snapshot.began.timestamp() <= time.time()
     assert len(written) == 5
     assert progress.read(tmp_path, "train") is None
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -65,9 +65,9 @@ def test_what_is_left_goes_by_this_try_and_by_what_is_counted(
 
     def told(what: str, done: int, of: int) -> float | None:
         kept.tell(what, done, of)
-        far = progress.read(tmp_path, "train")
-        assert far is not None and (far.what, far.done) == (what, done)
-        return far.left
+        snapshot = progress.read(tmp_path, "train")
+        assert snapshot is not None and (snapshot.what, snapshot.done) == (what, done)
+        return snapshot.left
 
     assert told("trials", 1, 3) is None
     clock.later(10)
@@ -108,7 +108,7 @@ def test_no_stage_fails_for_it_and_a_damaged_file_is_none(tmp_path: Path) -> Non
 
 
 def test_training_tells_it_at_home_alone(asked: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[tuple[str, Far]] = []
+    told: list[tuple[str, StageProgress]] = []
     tell: Callable[..., None] = StoredProgress.tell
 
     def heard(self: StoredProgress, what: str, done: int, of: int) -> None:
@@ -116,8 +116,8 @@ def test_training_tells_it_at_home_alone(asked: Workspace, monkeypatch: pytest.M
         tell(self, what, done, of)
         for party in ("bank", "credit", "shop"):
             for file in asked.home(party).glob("progress/*.json"):
-                far = progress.read(asked.home(party), file.stem)
-                told.extend([(f"{party}.{file.stem}", far)] if far else [])
+                snapshot = progress.read(asked.home(party), file.stem)
+                told.extend([(f"{party}.{file.stem}", snapshot)] if snapshot else [])
 
     monkeypatch.setattr(StoredProgress, "tell", heard)
     exchange = asked.files("exchange")
@@ -125,6 +125,6 @@ def test_training_tells_it_at_home_alone(asked: Workspace, monkeypatch: pytest.M
     (asked.home("credit").parent / "trained.model").unlink()
     asked.step("credit", "train")
     assert asked.files("exchange") == exchange
-    counted = [(where, far.what, far.done) for where, far in told]
+    counted = [(where, snapshot.what, snapshot.done) for where, snapshot in told]
     assert counted == [("credit.train", "trees", tree) for tree in range(1, 5)]
     assert not list(asked.folder.rglob("progress/*"))
