@@ -170,24 +170,6 @@ def new_distribution(
     return distribution
 
 
-def _distribution(
-    task: Task, parts: Mapping[str, np.ndarray], scores: np.ndarray
-) -> dict[str, Any]:
-    enough = sum(map(len, _finite(scores))) >= MIN_PEOPLE
-    ends = bin_ends(task, scores) if enough else np.array([0.0, 1.0])
-    return {
-        "least": MIN_PEOPLE,
-        "series": [histogram(name, of, ends) for name, of in parts.items()],
-    }
-
-
-def _finite(scores: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the finite scores in blocks."""
-    for rows in slices(len(scores)):
-        block = scores[rows]
-        yield block[np.isfinite(block)]
-
-
 def curves(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, Any]:
     """Return all curves of a model.
 
@@ -239,6 +221,24 @@ def base_rates(task: Task, label: np.ndarray, classes: int) -> dict[str, Any]:
         return {"mean": float(label.mean()), "deviation": float(label.std())}
     counts = np.bincount(label.astype(np.int64), minlength=classes)
     return {"shares": (counts / len(label)).tolist()}
+
+
+def _distribution(
+    task: Task, parts: Mapping[str, np.ndarray], scores: np.ndarray
+) -> dict[str, Any]:
+    enough = sum(map(len, _finite(scores))) >= MIN_PEOPLE
+    ends = bin_ends(task, scores) if enough else np.array([0.0, 1.0])
+    return {
+        "least": MIN_PEOPLE,
+        "series": [histogram(name, of, ends) for name, of in parts.items()],
+    }
+
+
+def _finite(scores: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the finite scores in blocks."""
+    for rows in slices(len(scores)):
+        block = scores[rows]
+        yield block[np.isfinite(block)]
 
 
 def _ranking_curves(label: np.ndarray, score: np.ndarray, order: np.ndarray) -> dict[str, Any]:

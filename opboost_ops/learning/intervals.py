@@ -31,6 +31,18 @@ from opboost_ops.learning.metrics import (
 )
 from opboost_ops.privacy.attacks import wilson
 
+#: Nominal coverage.
+LEVEL = 0.95
+
+#: The method as a note under a table.
+METHOD = "Student's t by each held-out row's influence; Wilson's interval of an accuracy"
+
+#: A squared error has heavy tails if fewer effective rows than this share make its standard error.
+_HEAVY_TAILS = 0.05
+
+#: Effective rows per degree of freedom, fitted to the coverage with normal and heavy-tailed errors.
+_ROWS_PER_DEGREE = 1.5
+
 
 def influences(
     task: Task, label: np.ndarray, predictions: Mapping[str, np.ndarray]
@@ -46,7 +58,93 @@ def influences(
         Influences by model and metric, shape (n,), with mean zero up to rounding. Undefined metrics
         are omitted, as in `metrics.evaluate`.
     """
-    return {name: _influences(task, label, of) for name, of in predictions.items()}
+    return {name: _influences(task, label, each) for name, each in predictions.items()}
+
+
+class Comparison:
+    """Metrics of several models on the same held-out rows, with confidence intervals.
+
+    Args:
+        task: The task of the label.
+        label: Numbers or class indices, shape (n,), n >= 1.
+        predictions: Predictions by model; shapes as in `metrics.evaluate`.
+    """
+
+    def __init__(
+        self, task: Task, label: np.ndarray, predictions: Mapping[str, np.ndarray]
+    ) -> None:
+        # Two names may stand for the same predictions: unchanged tables train the reference again.
+        first = {id(predictions[name]): name for name in [*predictions][::-1]}
+        same = {name: first[id(each)] for name, each in predictions.items()}
+        predictions = {name: predictions[name] for name in dict.fromkeys(same.values())}
+        # Keep the order of rows, so that values equal those of `metrics.evaluate` to the bit.
+        values = {name: all_metrics(task, label, each) for name, each in predictions.items()}
+        # Sort the rows, so that intervals do not depend on their order.
+        columns = [np.atleast_2d(each.T) for each in [*predictions.values()][::-1]]
+        order = np.lexsort(np.concatenate([*columns, label[None]]))
+        ordered = {name: each[order] for name, each in predictions.items()}
+        effects = influences(task, label[order], ordered)
+        self._values = {name: values[other] for name, other in same.items()}
+        self._influences = {name: effects[other] for name, other in same.items()}
+        self._evaluated = EVALUATED[task]
+        self._rarer = len(label)
+        if task == "binary":
+            positive = int((label == 1).sum())
+            self._rarer = min(positive, len(label) - positive)
+
+    def evaluated(self, name: str) -> dict[str, float]:
+        """The metrics of `metrics.evaluate` for one model."""
+        values = self._values[name]
+        return {metric: values[metric] for metric in self._evaluated if metric in values}
+
+    def names(self) -> tuple[str, ...]:
+        """The metrics that are defined on these rows."""
+        return tuple(next(iter(self._influences.values())))
+
+    def models(self) -> tuple[str, ...]:
+        """The names of the models, in the given order."""
+        return tuple(self._values)
+
+    def has(self, name: str) -> bool:
+        """True if there is a model of this name."""
+        return name in self._values
+
+    def interval(self, name: str, metric: str) -> Interval:
+        """The interval of one model's metric."""
+        value, influence = self._values[name][metric], self._influences[name][metric]
+        if metric == "accuracy":
+            return _wilson(value, len(influence))
+        if metric == "auc":
+            return self._auc_interval(value, influence)
+        if metric == "r2":
+            low, high = _logarithmic_interval(1 - value, -influence)
+            return Interval(value, 1 - high, 1 - low)
+        return Interval(value, *_logarithmic_interval(value, influence))
+
+    def gain(self, name: str, base: str, metric: str) -> Interval:
+        """The interval of one model's advantage over another; positive if it is better."""
+        sign = -1.0 if metric in LOSSES else 1.0
+        value = sign * (self._values[name][metric] - self._values[base][metric])
+        influence = sign * (self._influences[name][metric] - self._influences[base][metric])
+        degrees = float(self._rarer - 1) if metric == "auc" else _degrees(influence)
+        below, above = _deviations(influence, degrees)
+        return Interval(value, value - below, value + above)
+
+    def heavy_tailed(self, name: str) -> bool:
+        """True if few rows dominate a regression's squared error, which widens its intervals."""
+        influence = self._influences[name].get("r2")
+        return influence is not None and _effective_rows(influence) < _HEAVY_TAILS * len(influence)
+
+    def _auc_interval(self, value: float, influence: np.ndarray) -> Interval:
+        if not influence.any():
+            # All pairs are ordered correctly, or none: a bound on the chance of this by row.
+            reach = (1 - LEVEL) ** (1 / self._rarer)
+            ends = {1.0: (reach, 1.0), 0.0: (0.0, 1 - reach)}
+            return Interval(value, *ends.get(value, (value, value)))
+        slope = 1 / (value * (1 - value))
+        below, above = _deviations(influence * slope, self._rarer - 1)
+        odds = math.log(value / (1 - value))
+        return Interval(value, float(expit(odds - below)), float(expit(odds + above)))
 
 
 def _influences(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, np.ndarray]:
@@ -90,105 +188,6 @@ def _auc_influence(positive: np.ndarray, score: np.ndarray) -> np.ndarray:
     effects[positive] = (won - won.mean()) * n / math.sqrt(m * max(m - 1, 1))
     effects[~positive] = (lost.mean() - lost) * n / math.sqrt(k * max(k - 1, 1))
     return effects
-
-
-#: Nominal coverage.
-LEVEL = 0.95
-
-#: The method as a note under a table.
-METHOD = "Student's t by each held-out row's influence; Wilson's interval of an accuracy"
-
-#: A squared error has heavy tails if fewer effective rows than this share make its standard error.
-_HEAVY_TAILS = 0.05
-
-#: Effective rows per degree of freedom, fitted to the coverage with normal and heavy-tailed errors.
-_ROWS_PER_DEGREE = 1.5
-
-
-class Comparison:
-    """Metrics of several models on the same held-out rows, with confidence intervals.
-
-    Args:
-        task: The task of the label.
-        label: Numbers or class indices, shape (n,), n >= 1.
-        predictions: Predictions by model; shapes as in `metrics.evaluate`.
-    """
-
-    def __init__(
-        self, task: Task, label: np.ndarray, predictions: Mapping[str, np.ndarray]
-    ) -> None:
-        # Two names may stand for the same predictions: unchanged tables train the reference again.
-        first = {id(predictions[name]): name for name in [*predictions][::-1]}
-        same = {name: first[id(of)] for name, of in predictions.items()}
-        predictions = {name: predictions[name] for name in dict.fromkeys(same.values())}
-        # Keep the order of rows, so that values equal those of `metrics.evaluate` to the bit.
-        values = {name: all_metrics(task, label, of) for name, of in predictions.items()}
-        # Sort the rows, so that intervals do not depend on their order.
-        columns = [np.atleast_2d(of.T) for of in [*predictions.values()][::-1]]
-        order = np.lexsort(np.concatenate([*columns, label[None]]))
-        ordered = {name: of[order] for name, of in predictions.items()}
-        effects = influences(task, label[order], ordered)
-        self._values = {name: values[of] for name, of in same.items()}
-        self._of = {name: effects[of] for name, of in same.items()}
-        self._evaluated = EVALUATED[task]
-        self._rarer = len(label)
-        if task == "binary":
-            positive = int((label == 1).sum())
-            self._rarer = min(positive, len(label) - positive)
-
-    def evaluated(self, name: str) -> dict[str, float]:
-        """The metrics of `metrics.evaluate` for one model."""
-        values = self._values[name]
-        return {metric: values[metric] for metric in self._evaluated if metric in values}
-
-    def names(self) -> tuple[str, ...]:
-        """The metrics that are defined on these rows."""
-        return tuple(next(iter(self._of.values())))
-
-    def models(self) -> tuple[str, ...]:
-        """The names of the models, in the given order."""
-        return tuple(self._values)
-
-    def has(self, name: str) -> bool:
-        """True if there is a model of this name."""
-        return name in self._values
-
-    def interval(self, name: str, metric: str) -> Interval:
-        """The interval of one model's metric."""
-        value, influence = self._values[name][metric], self._of[name][metric]
-        if metric == "accuracy":
-            return _wilson(value, len(influence))
-        if metric == "auc":
-            return self._of_auc(value, influence)
-        if metric == "r2":
-            low, high = _logarithmic_interval(1 - value, -influence)
-            return Interval(value, 1 - high, 1 - low)
-        return Interval(value, *_logarithmic_interval(value, influence))
-
-    def gain(self, name: str, base: str, metric: str) -> Interval:
-        """The interval of one model's advantage over another; positive if it is better."""
-        sign = -1.0 if metric in LOSSES else 1.0
-        value = sign * (self._values[name][metric] - self._values[base][metric])
-        influence = sign * (self._of[name][metric] - self._of[base][metric])
-        degrees = float(self._rarer - 1) if metric == "auc" else _degrees(influence)
-        below, above = _deviations(influence, degrees)
-        return Interval(value, value - below, value + above)
-
-    def heavy_tailed(self, name: str) -> bool:
-        """True if few rows dominate a regression's squared error, which widens its intervals."""
-        influence = self._of[name].get("r2")
-        return influence is not None and _effective_rows(influence) < _HEAVY_TAILS * len(influence)
-
-    def _of_auc(self, value: float, influence: np.ndarray) -> Interval:
-        if not influence.any():
-            # All pairs are ordered correctly, or none: a bound on the chance of this by row.
-            reach = (1 - LEVEL) ** (1 / self._rarer)
-            ends = {1.0: (reach, 1.0), 0.0: (0.0, 1 - reach)}
-            return Interval(value, *ends.get(value, (value, value)))
-        slope = 1 / (value * (1 - value))
-        below, above = _deviations(influence * slope, self._rarer - 1)
-        odds = math.log(value / (1 - value))
-        return Interval(value, float(expit(odds - below)), float(expit(odds + above)))
 
 
 def _wilson(share: float, rows: int) -> Interval:

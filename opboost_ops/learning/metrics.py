@@ -92,7 +92,7 @@ def all_metrics(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[s
         prediction: As for `evaluate`.
     """
     losses = row_losses(task, label, prediction)
-    values = {name: float(of.mean()) for name, of in losses.items()}
+    values = {name: float(loss.mean()) for name, loss in losses.items()}
     if (label == label[0]).all():
         return values
     if task == "regression":
@@ -158,13 +158,6 @@ def constant_prediction(task: Task, classes: int, train_label: np.ndarray, rows:
     return np.full(rows, float(train_label.mean()))
 
 
-def _auc(positive: np.ndarray, score: np.ndarray) -> float:
-    # The Mann-Whitney statistic, in which a tie counts half.
-    n, m = int(positive.sum()), int((~positive).sum())
-    ranks = average_ranks(score)
-    return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * m))
-
-
 def average_ranks(values: np.ndarray) -> np.ndarray:
     """Return ranks from 1; equal values get the mean of their ranks.
 
@@ -224,16 +217,6 @@ def objective_loss(parameters: Parameters, label: np.ndarray, prediction: np.nda
     return float(loss.mean())
 
 
-def _deviance(label: np.ndarray, mean: np.ndarray, power: float) -> np.ndarray:
-    if power == 1.0:
-        ratio = np.where(label > 0, label / mean, 1.0)
-        return np.asarray(2 * (label * np.log(ratio) - (label - mean)))
-    first = label ** (2 - power) / ((1 - power) * (2 - power))
-    return np.asarray(
-        2 * (first - label * mean ** (1 - power) / (1 - power) + mean ** (2 - power) / (2 - power))
-    )
-
-
 def threshold(cost_ratio: float | None) -> float:
     """Return the score above which a row is classified as positive.
 
@@ -286,3 +269,20 @@ def confusion(label: np.ndarray, score: np.ndarray, value: float) -> dict[str, f
         "precision": hits / (hits + alarms) if hits + alarms else 0.0,
         "recall": hits / (hits + missed) if hits + missed else 0.0,
     }
+
+
+def _auc(positive: np.ndarray, score: np.ndarray) -> float:
+    # The Mann-Whitney statistic, in which a tie counts half.
+    n, m = int(positive.sum()), int((~positive).sum())
+    ranks = average_ranks(score)
+    return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * m))
+
+
+def _deviance(label: np.ndarray, mean: np.ndarray, power: float) -> np.ndarray:
+    if power == 1.0:
+        ratio = np.where(label > 0, label / mean, 1.0)
+        return np.asarray(2 * (label * np.log(ratio) - (label - mean)))
+    first = label ** (2 - power) / ((1 - power) * (2 - power))
+    return np.asarray(
+        2 * (first - label * mean ** (1 - power) / (1 - power) + mean ** (2 - power) / (2 - power))
+    )

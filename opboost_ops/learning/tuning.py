@@ -85,7 +85,7 @@ def tune(
     )
     part = folds(label, FOLDS, parameters.seed, "tuning")
     metric = trial_metric(parameters)
-    tried: list[Parameters] = []
+    candidates: list[Parameters] = []
     scores: list[float] = []
     while len(scores) < trials:
         trial = None if not scores else study.ask()
@@ -99,10 +99,10 @@ def tune(
             on_trial(number, score)
         if trial is not None:
             study.tell(trial, score)
-        tried.append(candidate)
+        candidates.append(candidate)
         scores.append(score)
     winner = int(np.argmax(scores))
-    return TuningResult(tried[winner], winner, tuple(scores))
+    return TuningResult(candidates[winner], winner, tuple(scores))
 
 
 def out_of_fold_predictions(
@@ -122,9 +122,11 @@ def out_of_fold_predictions(
     several = parameters.task == "multiclass"
     predictions = np.empty((len(label), parameters.classes) if several else len(label))
     for number in np.unique(part):
-        here = part == number
-        others, matrix = frame.rows(~here), frame.rows(here).matrix
-        predictions[here] = trainer.predict(trainer.train(others, label[~here], parameters), matrix)
+        in_fold = part == number
+        training, matrix = frame.rows(~in_fold), frame.rows(in_fold).matrix
+        predictions[in_fold] = trainer.predict(
+            trainer.train(training, label[~in_fold], parameters), matrix
+        )
     return predictions
 
 

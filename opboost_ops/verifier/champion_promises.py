@@ -139,8 +139,8 @@ def check_gate(version: Version) -> Iterator[Check]:
         return
     if "overtaken" in gate:
         # The champion that the gate compared it with was replaced before it was registered.
-        others = {e["version"] for e in version.events if e["event"] != "kept"}
-        is_overtaken = bool(others - {version.folder.name})
+        in_use = {e["version"] for e in version.events if e["event"] != "kept"}
+        is_overtaken = bool(in_use - {version.folder.name})
         yield is_overtaken and promoted is False, "no other version overtook it, or it was promoted"
         return
     gain = gate.get("gain")
@@ -164,9 +164,9 @@ def check_gate(version: Version) -> Iterator[Check]:
 def check_thresholds(version: Version) -> Iterator[Check]:
     """Each threshold on another party's column is a split value that the party sent."""
     version.require()
-    values, others = version.split_values, version.ranges
+    values, ranges = version.split_values, version.ranges
     for name, threshold in _numeric_splits(version.model):
-        if name in others:
+        if name in ranges:
             is_split_value = threshold in values.get(name, {}).values()
             yield is_split_value, f"a threshold on {name} is not a split value"
 

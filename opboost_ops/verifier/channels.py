@@ -186,20 +186,20 @@ def _round_by_largest_remainder(shares: Sequence[Decimal]) -> list[int]:
     return [FLOOR + count for count in counts]
 
 
-def _map_weights(of: _Parameters, x: int) -> list[Decimal]:
+def _map_weights(spec: _Parameters, x: int) -> list[Decimal]:
     """Weights that decay with the distance within the input's partition, and are 0 elsewhere."""
-    decay, home = _decay(of.epsilon, of.size), bisect_right(of.starts, x)
-    inside = range(of.starts[home - 1], [*of.starts, of.size][home])
-    return [decay[abs(x - y)] if y in inside else Decimal(0) for y in range(of.size)]
+    decay, home = _decay(spec.epsilon, spec.size), bisect_right(spec.starts, x)
+    inside = range(spec.starts[home - 1], [*spec.starts, spec.size][home])
+    return [decay[abs(x - y)] if y in inside else Decimal(0) for y in range(spec.size)]
 
 
-def _adjusted_map_weights(of: _Parameters, x: int) -> list[Decimal]:
+def _adjusted_map_weights(spec: _Parameters, x: int) -> list[Decimal]:
     """Weights that decay with the distance of partitions, then of values within a partition."""
-    partitions = list(pairwise([*of.starts, of.size]))
-    length = Decimal(of.mechanism.get("theta") or max(b - a for a, b in partitions))
-    alpha = Decimal(float(of.mechanism.get("alpha", 1.0)))
-    inner, home = of.epsilon / (alpha + length / of.size), bisect_right(of.starts, x) - 1
-    by_value, by_partition = _decay(inner, of.size), _decay(alpha * length * inner, of.size)
+    partitions = list(pairwise([*spec.starts, spec.size]))
+    length = Decimal(spec.mechanism.get("theta") or max(b - a for a, b in partitions))
+    alpha = Decimal(float(spec.mechanism.get("alpha", 1.0)))
+    inner, home = spec.epsilon / (alpha + length / spec.size), bisect_right(spec.starts, x) - 1
+    by_value, by_partition = _decay(inner, spec.size), _decay(alpha * length * inner, spec.size)
     between = [by_partition[abs(m - home)] for m in range(len(partitions))]
     whole = sum(between, Decimal(0))
     weights: list[Decimal] = []
@@ -210,20 +210,20 @@ def _adjusted_map_weights(of: _Parameters, x: int) -> list[Decimal]:
     return weights
 
 
-def _geometric_weights(of: _Parameters, x: int) -> list[Decimal]:
-    ratio = (-of.epsilon).exp()
-    ends = [ratio ** abs(x - y) / (1 + ratio) for y in range(of.size)]
+def _geometric_weights(spec: _Parameters, x: int) -> list[Decimal]:
+    ratio = (-spec.epsilon).exp()
+    ends = [ratio ** abs(x - y) / (1 + ratio) for y in range(spec.size)]
     inner = [(1 - ratio) * end for end in ends[1:-1]]
     return [ends[0], *inner, *ends[1:][-1:]]
 
 
-def _piecewise_weights(of: _Parameters, x: int) -> list[Decimal]:
-    if of.epsilon >= 200:
+def _piecewise_weights(spec: _Parameters, x: int) -> list[Decimal]:
+    if spec.epsilon >= 200:
         # From here on, all outputs but the input itself have the least count.
-        return [Decimal(1) if x == y else Decimal("1e-40") for y in range(of.size)]
-    root, steps = (of.epsilon / 2).exp(), Decimal(of.size - 1)
+        return [Decimal(1) if x == y else Decimal("1e-40") for y in range(spec.size)]
+    root, steps = (spec.epsilon / 2).exp(), Decimal(spec.size - 1)
     reach, low = (root + 1) / (root - 1), 1 / (root * root)
-    middle = [2 * (Decimal(i) - Decimal("0.5")) / steps - 1 for i in range(1, of.size)]
+    middle = [2 * (Decimal(i) - Decimal("0.5")) / steps - 1 for i in range(1, spec.size)]
     left = (reach + 1) / 2 * (2 * Decimal(x) / steps - 1) - (reach - 1) / 2
     weights = []
     for a, b in pairwise([-reach, *middle, reach]):
@@ -232,9 +232,9 @@ def _piecewise_weights(of: _Parameters, x: int) -> list[Decimal]:
     return weights
 
 
-def _response_weights(of: _Parameters, x: int) -> list[Decimal]:
-    own, stay = bisect_right(of.starts, x) - 1, of.epsilon.exp()
-    return [stay if bucket == own else Decimal(1) for bucket in range(len(of.starts))]
+def _response_weights(spec: _Parameters, x: int) -> list[Decimal]:
+    own, stay = bisect_right(spec.starts, x) - 1, spec.epsilon.exp()
+    return [stay if bucket == own else Decimal(1) for bucket in range(len(spec.starts))]
 
 
 #: Each mechanism's name in manifests, and the function of its weights, if they are computed.

@@ -65,7 +65,7 @@ class Promise:
             end = f"; and {more} more" if more > 0 else ""
             detail = f"Broken: {'; '.join(self.broken[:3])}{end}."
         elif not self.checked:
-            detail = f"Missing: {missing or 'anything to check'}."
+            detail = f"Missing: {missing or 'files to check'}."
         else:
             detail = f"({self.checked})" + (f" Not checked: {missing}." if missing else "")
         return f"{self.status:<14}{self.name}: {self.promise} {detail}"

@@ -191,9 +191,9 @@ def encrypt_files(
         raw = salt + len(content).to_bytes(_LENGTH, "little") + content
         size = padded_size(len(content), manifest["rows"], len(manifest["columns"]))
         about = f"{artifact.digest}/{name}".encode()
-        drawn = derive_key(secret, b"envelope:" + public + about, _KEY + _ENVELOPE_NONCE)
-        ephemeral = X25519PrivateKey.from_private_bytes(drawn[:_KEY])
-        sender, nonce = ephemeral.public_key().public_bytes_raw(), drawn[_KEY:]
+        derived = derive_key(secret, b"envelope:" + public + about, _KEY + _ENVELOPE_NONCE)
+        ephemeral = X25519PrivateKey.from_private_bytes(derived[:_KEY])
+        sender, nonce = ephemeral.public_key().public_bytes_raw(), derived[_KEY:]
         shared = ephemeral.exchange(X25519PublicKey.from_public_bytes(public))
         key = derive_key(shared, b"file:" + sender + public + about)
         yield name, sender + nonce + AESGCM(key).encrypt(nonce, raw.ljust(size, b"\0"), about)

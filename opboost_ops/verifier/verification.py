@@ -64,9 +64,9 @@ def check_database(party: Party, own: OwnRecords | None) -> Iterator[Check]:
 
 
 def _read_own_records(party: Party, plans: Sequence[Plan]) -> OwnRecords | None:
-    mine = [plan for plan in plans if party.name in plan.parties]
+    own_plans = [plan for plan in plans if party.name in plan.parties]
     try:
-        return OwnRecords(party, PartyState(party.database), mine) if party.database else None
+        return OwnRecords(party, PartyState(party.database), own_plans) if party.database else None
     except READ_ERRORS:
         return None
 
@@ -85,7 +85,7 @@ def _store_checks(
     for check in store_promises.ARTIFACT_CHECKS:
         yield check, every
     states: store_promises.States = {}
-    yield store_promises.check_checkpoints, [(place, (*of, states)) for place, of in every]
+    yield store_promises.check_checkpoints, [(place, (*each, states)) for place, each in every]
 
 
 def _party_checks(party: Party, plans: Sequence[Plan]) -> Iterator[Checks]:

@@ -148,7 +148,7 @@ class Rows:
     weight: str = ""
 
 
-def no_progress(_what: str, _done: int, _of: int) -> None:
+def silent(_what: str, _done: int, _of: int) -> None:
     """Ignore progress."""
 
 
@@ -196,11 +196,6 @@ def stopping_rows(label: np.ndarray, share: float, seed: int, what: str) -> np.n
     if len(label) > 1 and not inside.any():
         inside[_shuffled_order(label, seed, what)[-1]] = True
     return inside
-
-
-def _shuffled_order(label: np.ndarray, seed: int, what: str) -> np.ndarray:
-    drawn = hashlib.shake_256(f"{what} {seed}".encode()).digest(8 * len(label))
-    return np.lexsort((np.frombuffer(drawn, dtype="<u8"), label))
 
 
 class Model(Protocol):
@@ -299,11 +294,7 @@ class Backend(ModelFormat, Protocol):
     """A booster: a model format that can also be trained."""
 
     def train(
-        self,
-        frame: Frame,
-        label: np.ndarray,
-        parameters: Parameters,
-        progress: Progress = no_progress,
+        self, frame: Frame, label: np.ndarray, parameters: Parameters, progress: Progress = silent
     ) -> str:
         """Train a model; the same input gives the same text.
 
@@ -322,7 +313,7 @@ class Backend(ModelFormat, Protocol):
 class Engine(Protocol):
     """Trains LightGBM on a table that need not fit into memory as float64."""
 
-    def train(self, rows: Rows, parameters: Parameters, progress: Progress = no_progress) -> str:
+    def train(self, rows: Rows, parameters: Parameters, progress: Progress = silent) -> str:
         """Train a model with a bin for each rank.
 
         Bins of ranks are the same as for a frame in memory. Bins of own numbers come from 200,000
@@ -337,3 +328,8 @@ class Engine(Protocol):
             The model's text, without lines that depend on the machines.
         """
         ...
+
+
+def _shuffled_order(label: np.ndarray, seed: int, what: str) -> np.ndarray:
+    drawn = hashlib.shake_256(f"{what} {seed}".encode()).digest(8 * len(label))
+    return np.lexsort((np.frombuffer(drawn, dtype="<u8"), label))

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from opboost_ops.config.resources import require_extra
 from opboost_ops.errors import ContractError
-from opboost_ops.learning.boosters.backend import Parameters, Progress, Rows, no_progress
+from opboost_ops.learning.boosters.backend import Parameters, Progress, Rows, silent
 from opboost_ops.learning.boosters.lightgbm_backend import (
     bin_reference,
     dataset,
@@ -59,7 +59,7 @@ class DaskEngine:
         self,
         rows: Rows,
         parameters: Parameters,
-        progress: Progress = no_progress,  # noqa: ARG002
+        progress: Progress = silent,  # noqa: ARG002
     ) -> str:
         """See `Engine.train`; each block of rows is sent before the next is read.
 
@@ -110,7 +110,7 @@ def _train(client: "Client", rows: Rows, parameters: Parameters) -> str:
         worker = workers[number % len(workers)]
         part = _narrow_floats(rows.table.slice(begin, size))
         shards[worker].append(client.scatter(part, workers=[worker], hash=False))
-    shards = {worker: mine for worker, mine in shards.items() if mine}
+    shards = {worker: parts for worker, parts in shards.items() if parts}
     bins = client.scatter(reference, broadcast=True, hash=False)
     ports = client.run(_free_port, workers=list(shards))
     machines = [f"{urlsplit(worker).hostname}:{ports[worker]}" for worker in shards]
@@ -127,14 +127,14 @@ def _train(client: "Client", rows: Rows, parameters: Parameters) -> str:
     models = [
         client.submit(
             _train_on_worker,
-            *(mine, bins, columns, parameters.trees),
+            *(parts, bins, columns, parameters.trees),
             {**settings, "num_threads": threads[worker], "local_listen_port": ports[worker]},
             # Run where the rows are, all at the same time.
             workers=[worker],
             pure=False,
             retries=0,
         )
-        for worker, mine in shards.items()
+        for worker, parts in shards.items()
     ]
     text: str = client.gather(models)[0]
     return portable_text(text, _MACHINE_LINES)
@@ -151,10 +151,10 @@ def _train_on_worker(
     import lightgbm
 
     # Types may differ between parts.
-    mine = replace(columns, table=pa.concat_tables(parts, promote_options="permissive"))
+    rows = replace(columns, table=pa.concat_tables(parts, promote_options="permissive"))
     # Construct before connecting: afterwards, LightGBM would construct bins across workers.
     alone = {**settings, "num_machines": 1, "machines": ""}
-    data = dataset(mine, reference, alone).construct()
+    data = dataset(rows, reference, alone).construct()
     booster = lightgbm.train(dict(settings), data, trees, keep_training_booster=True)
     text: str = booster.model_to_string()
     booster.free_network()

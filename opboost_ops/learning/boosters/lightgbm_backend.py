@@ -24,7 +24,7 @@ from opboost_ops.learning.boosters.backend import (
     Parameters,
     Progress,
     Rows,
-    no_progress,
+    silent,
     stopping_rows,
     threads_for,
 )
@@ -71,11 +71,7 @@ class LightGBM:
         return TextModel.parse(text)
 
     def train(
-        self,
-        frame: Frame,
-        label: np.ndarray,
-        parameters: Parameters,
-        progress: Progress = no_progress,
+        self, frame: Frame, label: np.ndarray, parameters: Parameters, progress: Progress = silent
     ) -> str:
         """Train with one bin per rank; see `Backend.train`."""
         booster, best = _train_booster(frame, label, parameters, progress)
@@ -119,43 +115,6 @@ def portable_text(text: str, local: str) -> str:
     return TextModel.parse(text).without_lines(local).with_missing_directions().text()
 
 
-def _train_booster(
-    frame: Frame, label: np.ndarray, parameters: Parameters, progress: Progress
-) -> tuple["lightgbm.Booster", int | None]:
-    """Train a booster; also return the best number of rounds, None without early stopping."""
-    import lightgbm
-
-    settings = lightgbm_settings(frame, column_maxima(frame.matrix), len(label), parameters)
-    columns: dict[str, Any] = {
-        "feature_name": list(frame.names),
-        "categorical_feature": [frame.names.index(name) for name in frame.categorical],
-        "free_raw_data": True,
-    }
-    stop = parameters.stop
-    judged = stopping_rows(label, STOP_SHARE, parameters.seed, "early stopping") if stop else None
-    learns = frame if judged is None else frame.rows(~judged)
-    mine = label if judged is None else label[~judged]
-    data = lightgbm.Dataset(
-        learns.matrix, label=mine, weight=learns.weight, params=settings, **columns
-    )
-    valid: list[Any] = []
-    callbacks: list[Any] = [progress_callback(progress, parameters)]
-    if stop is not None and judged is not None:
-        others = frame.rows(judged)
-        valid = [data.create_valid(others.matrix, label[judged], weight=others.weight)]
-        callbacks += [lightgbm.early_stopping(stop.rounds, verbose=False)]
-    booster = lightgbm.train(
-        settings,
-        data,
-        num_boost_round=parameters.trees,
-        valid_sets=valid,
-        callbacks=callbacks,
-        # Otherwise LightGBM writes and reads the booster again to reduce its size.
-        keep_training_booster=True,
-    )
-    return booster, booster.best_iteration if stop is not None else None
-
-
 def require_lightgbm() -> None:
     """Raise ConfigError if LightGBM does not load.
 
@@ -171,21 +130,6 @@ def require_lightgbm() -> None:
             "Install it: `apt-get install libgomp1` on Debian and Ubuntu, `dnf install libgomp` on "
             "Fedora and Red Hat.",
         ) from None
-
-
-def _load_library() -> None:
-    """Load only LightGBM's shared library, since the package also imports scikit-learn.
-
-    Raises:
-        OSError: A system library is missing.
-    """
-    spec = None if "lightgbm" in sys.modules else importlib.util.find_spec("lightgbm")
-    for folder in spec.submodule_search_locations or () if spec else ():
-        library = Path(folder) / "lib" / "lib_lightgbm.so"
-        if library.is_file():
-            ctypes.CDLL(str(library))
-            return
-    import lightgbm  # noqa: F401
 
 
 def lightgbm_settings(
@@ -277,7 +221,7 @@ def load_booster(text: str) -> "lightgbm.Booster":
 class LocalEngine:
     """Training in this process."""
 
-    def train(self, rows: Rows, parameters: Parameters, progress: Progress = no_progress) -> str:
+    def train(self, rows: Rows, parameters: Parameters, progress: Progress = silent) -> str:
         """See `Engine.train`; the same input gives the same text."""
         import lightgbm
 
@@ -352,3 +296,55 @@ def narrow(column: np.ndarray) -> np.ndarray:
         if np.array_equal(small, column, equal_nan=True):
             return small
     return column
+
+
+def _train_booster(
+    frame: Frame, label: np.ndarray, parameters: Parameters, progress: Progress
+) -> tuple["lightgbm.Booster", int | None]:
+    """Train a booster; also return the best number of rounds, None without early stopping."""
+    import lightgbm
+
+    settings = lightgbm_settings(frame, column_maxima(frame.matrix), len(label), parameters)
+    columns: dict[str, Any] = {
+        "feature_name": list(frame.names),
+        "categorical_feature": [frame.names.index(name) for name in frame.categorical],
+        "free_raw_data": True,
+    }
+    stop = parameters.stop
+    judged = stopping_rows(label, STOP_SHARE, parameters.seed, "early stopping") if stop else None
+    learns = frame if judged is None else frame.rows(~judged)
+    mine = label if judged is None else label[~judged]
+    data = lightgbm.Dataset(
+        learns.matrix, label=mine, weight=learns.weight, params=settings, **columns
+    )
+    valid: list[Any] = []
+    callbacks: list[Any] = [progress_callback(progress, parameters)]
+    if stop is not None and judged is not None:
+        others = frame.rows(judged)
+        valid = [data.create_valid(others.matrix, label[judged], weight=others.weight)]
+        callbacks += [lightgbm.early_stopping(stop.rounds, verbose=False)]
+    booster = lightgbm.train(
+        settings,
+        data,
+        num_boost_round=parameters.trees,
+        valid_sets=valid,
+        callbacks=callbacks,
+        # Otherwise LightGBM writes and reads the booster again to reduce its size.
+        keep_training_booster=True,
+    )
+    return booster, booster.best_iteration if stop is not None else None
+
+
+def _load_library() -> None:
+    """Load only LightGBM's shared library, since the package also imports scikit-learn.
+
+    Raises:
+        OSError: A system library is missing.
+    """
+    spec = None if "lightgbm" in sys.modules else importlib.util.find_spec("lightgbm")
+    for folder in spec.submodule_search_locations or () if spec else ():
+        library = Path(folder) / "lib" / "lib_lightgbm.so"
+        if library.is_file():
+            ctypes.CDLL(str(library))
+            return
+    import lightgbm  # noqa: F401

@@ -11,7 +11,7 @@ from opboost_ops.learning.boosters.backend import (
     Parameters,
     Progress,
     Trainer,
-    no_progress,
+    silent,
 )
 from opboost_ops.learning.boosters.lightgbm_backend import LightGBM
 from opboost_ops.learning.boosters.xgboost_backend import XGBoost
@@ -74,7 +74,7 @@ def train(
     label: np.ndarray,
     parameters: Parameters,
     memory: Memory | None = None,
-    progress: Progress = no_progress,
+    progress: Progress = silent,
 ) -> str:
     """Train a model.
 

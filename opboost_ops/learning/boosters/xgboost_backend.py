@@ -15,7 +15,7 @@ from opboost_ops.learning.boosters.backend import (
     Frame,
     Parameters,
     Progress,
-    no_progress,
+    silent,
     stopping_rows,
     threads_for,
 )
@@ -24,6 +24,24 @@ from opboost_ops.learning.boosters.lightgbm_backend import progress_unit
 _CATEGORICAL = 1
 
 _LEAF = -1
+
+
+_OBJECTIVES = {
+    "binary": "binary:logistic",
+    "multiclass": "multi:softprob",
+    "regression": "reg:squarederror",
+    "l2": "reg:squarederror",
+    "l1": "reg:absoluteerror",
+    "huber": "reg:pseudohubererror",
+    "quantile": "reg:quantileerror",
+    "poisson": "count:poisson",
+    "tweedie": "reg:tweedie",
+}
+
+_DEFAULT_BINS = 256
+
+#: XGBoost uses 32-bit floats and rejects infinite ones; twice this number is still finite.
+_MAX_NUMBER = 1e38
 
 
 @dataclass(frozen=True)
@@ -142,28 +160,6 @@ class JsonModel:
         return trees
 
 
-def _splits(tree: Mapping[str, Any]) -> Iterator[int]:
-    return (node for node, left in enumerate(tree["left_children"]) if left != _LEAF)
-
-
-_OBJECTIVES = {
-    "binary": "binary:logistic",
-    "multiclass": "multi:softprob",
-    "regression": "reg:squarederror",
-    "l2": "reg:squarederror",
-    "l1": "reg:absoluteerror",
-    "huber": "reg:pseudohubererror",
-    "quantile": "reg:quantileerror",
-    "poisson": "count:poisson",
-    "tweedie": "reg:tweedie",
-}
-
-_DEFAULT_BINS = 256
-
-#: XGBoost uses 32-bit floats and rejects infinite ones; twice this number is still finite.
-_MAX_NUMBER = 1e38
-
-
 class XGBoost:
     """XGBoost as a `Backend`."""
 
@@ -184,11 +180,7 @@ class XGBoost:
         return JsonModel.parse(text)
 
     def train(
-        self,
-        frame: Frame,
-        label: np.ndarray,
-        parameters: Parameters,
-        progress: Progress = no_progress,
+        self, frame: Frame, label: np.ndarray, parameters: Parameters, progress: Progress = silent
     ) -> str:
         """Train with one bin per rank; see `Backend.train`."""
         xgboost = _xgboost()
@@ -223,14 +215,14 @@ class XGBoost:
                 settings, data, num_boost_round=parameters.trees, callbacks=callbacks
             )
         else:
-            judged = stopping_rows(label, STOP_SHARE, parameters.seed, "early stopping")
-            data = _dmatrix(frame.rows(~judged), label[~judged], threads)
-            others = _dmatrix(frame.rows(judged), label[judged], threads)
+            mask = stopping_rows(label, STOP_SHARE, parameters.seed, "early stopping")
+            data = _dmatrix(frame.rows(~mask), label[~mask], threads)
+            validation = _dmatrix(frame.rows(mask), label[mask], threads)
             booster = xgboost.train(
                 settings,
                 data,
                 num_boost_round=parameters.trees,
-                evals=[(others, "held_back")],
+                evals=[(validation, "held_back")],
                 early_stopping_rounds=stop.rounds,
                 verbose_eval=False,
                 callbacks=callbacks,
@@ -263,6 +255,10 @@ class XGBoost:
     def export(self, text: str, form: str) -> str:  # noqa: ARG002
         """Return XGBoost's file, the only format."""
         return text
+
+
+def _splits(tree: Mapping[str, Any]) -> Iterator[int]:
+    return (node for node, left in enumerate(tree["left_children"]) if left != _LEAF)
 
 
 def _progress_callback(progress: Progress, parameters: Parameters) -> Any:

@@ -118,14 +118,14 @@ class Smoothing:
 
     Attributes:
         alpha: Weight of the shares of all rows, in rows.
-        behind: Shares of the original values of each released column over all rows, shape (k,).
+        original: Shares of the original values of each released column over all rows, shape (k,).
         own: Shares of the codes of each own column, shape (codes,).
         level: Shares of the levels of the label.
         speed: Step length omega of each released column; 1 for the standard EM algorithm.
     """
 
     alpha: float
-    behind: Mapping[str, np.ndarray]
+    original: Mapping[str, np.ndarray]
     own: Mapping[str, np.ndarray]
     level: np.ndarray
     speed: Mapping[str, float]
@@ -172,18 +172,14 @@ def maximise(classes: Classes, counts: Counts, rows: Rows, smoothing: Smoothing)
         move = np.clip(smoothing.speed[name] * np.log(np.maximum(gain, 1e-300)), -_STEP, _STEP)
         new = old * np.exp(move)
         new /= new.sum(axis=0)
-        behind = smoothing.behind[name][:, None]
-        theta[name] = (new * counts.weight + alpha * behind) / total
+        original = smoothing.original[name][:, None]
+        theta[name] = (new * counts.weight + alpha * original) / total
     psi = {n: (of + alpha * smoothing.own[n][:, None]) / total for n, of in counts.own.items()}
     phi = classes.phi
     if not classes.fixed:
         phi = (counts.level + alpha * smoothing.level[:, None]) / total
     pi = np.maximum(counts.weight, 1e-9) / counts.rows
     return replace(classes, pi=pi / pi.sum(), theta=theta, psi=psi, phi=phi)
-
-
-def _log(shares: np.ndarray) -> np.ndarray:
-    return np.where(shares > 0, np.log(np.maximum(shares, 1e-300)), _LOG_ZERO)
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,6 +278,10 @@ class LatentRows:
             np.divide(logits, logits.sum(axis=1, keepdims=True), out=responsibilities[begin:end])
             begin = end
         return responsibilities
+
+
+def _log(shares: np.ndarray) -> np.ndarray:
+    return np.where(shares > 0, np.log(np.maximum(shares, 1e-300)), _LOG_ZERO)
 
 
 def _ones(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> sparse.csr_matrix:

@@ -8,7 +8,7 @@ import numpy as np
 
 from opboost_ops.errors import ContractError
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.backend import Frame, Parameters, Progress, no_progress
+from opboost_ops.learning.boosters.backend import Frame, Parameters, Progress, silent
 from opboost_ops.learning.boosters.lightgbm_backend import MACHINE_LINES
 from opboost_ops.learning.boosters.lightgbm_text import TextModel
 from opboost_ops.learning.denoise.classes import BLOCK, Classes, Draws, LatentRows
@@ -59,7 +59,7 @@ def train(
     parameters: Parameters,
     channels: Mapping[str, Channel],
     seed: bytes,
-    progress: Progress = no_progress,
+    progress: Progress = silent,
 ) -> str:
     """Train on original values, sampled from their posterior given the release.
 
@@ -87,10 +87,7 @@ def train(
 
 
 def train_imputed(
-    rows: Imputations,
-    parameters: Parameters,
-    plain: Callable[[], str],
-    progress: Progress = no_progress,
+    rows: Imputations, parameters: Parameters, plain: Callable[[], str], progress: Progress = silent
 ) -> str:
     """Train on imputations; with own columns, mix the model with one of the released values.
 
@@ -157,6 +154,82 @@ def impute_frame(
     return Imputations(frame, np.tile(label, times), times, models)
 
 
+def even_mixture(first: str, second: str) -> str:
+    """Return the even mixture of two models: all trees of both, with halved leaf values.
+
+    It averages raw scores: predictions in regression, otherwise log odds.
+
+    Args:
+        first: A model in LightGBM's text format.
+        second: Another model of the same features and label.
+
+    Returns:
+        A model in LightGBM's text format.
+
+    Raises:
+        ContractError: The models have different features or labels.
+    """
+    import lightgbm
+
+    heads, trees, tails = zip(*(_model_parts(text) for text in (first, second)), strict=True)
+    if _comparable_lines(heads[0]) != _comparable_lines(heads[1]):
+        raise ContractError("Two models of different features or labels cannot be mixed.")
+    numbered = [
+        re.sub(r"\ATree=\d+", f"Tree={i}", _halved_tree(tree))
+        for i, tree in enumerate([*trees[0], *trees[1]])
+    ]
+    text = "\n".join([heads[0].rstrip("\n"), "", *numbered, tails[0]])
+    # LightGBM writes the text again, so that importances cover all trees.
+    written = lightgbm.Booster(model_str=text).model_to_string()
+    return TextModel.parse(written).without_lines(MACHINE_LINES).text()
+
+
+def impute(classes: Classes, rows: Rows, draws: Draws, draw: int) -> dict[str, np.ndarray]:
+    """Draw the original values of all released columns, jointly per row.
+
+    A class z is drawn from Pr[z | y, w, l], then each value from theta_z(x) K(x, y), in blocks.
+
+    Args:
+        classes: Classes fitted to such rows.
+        rows: The rows.
+        draws: Random numbers.
+        draw: Number of the imputation.
+
+    Returns:
+        Values from 0 by column, int32, shape (n,).
+    """
+    widest = max([len(classes.pi), *(len(law) for law in rows.laws.values())])
+    size = max(1, BLOCK // (4 * widest))
+    values = {name: np.empty(len(rows), dtype=np.int32) for name in rows.noisy}
+    for begin in range(0, len(rows), size):
+        end = min(begin + size, len(rows))
+        block = rows.at(slice(begin, end))
+        uniform = draws.uniform(f"{draw}/class", begin, end)
+        z = sample_index(LatentRows(block, classes).responsibilities(classes).T, uniform)
+        if classes.fixed:
+            z += block.level * classes.possible
+        for name, outputs in block.noisy.items():
+            weights = classes.theta[name][:, z] * rows.laws[name][:, outputs]
+            place = draws.uniform(f"{draw}/{name}", begin, end)
+            values[name][begin:end] = sample_index(weights, place)
+    return values
+
+
+def sample_index(weights: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """Sample one index per column by inversion.
+
+    Args:
+        weights: Nonnegative, with a positive sum in each column, shape (k, n).
+        uniform: A number in (0, 1) per column, shape (n,).
+
+    Returns:
+        int64, shape (n,).
+    """
+    steps = weights.cumsum(axis=0)
+    below = uniform * steps[-1] > steps
+    return np.asarray(np.minimum(below.sum(axis=0), len(weights) - 1))
+
+
 def _with_levels(
     rows: Rows,
     label: np.ndarray,
@@ -193,36 +266,6 @@ def _groups(
     return quantile_levels(predictions, _GROUPS)
 
 
-def even_mixture(first: str, second: str) -> str:
-    """Return the even mixture of two models: all trees of both, with halved leaf values.
-
-    It averages raw scores: predictions in regression, otherwise log odds.
-
-    Args:
-        first: A model in LightGBM's text format.
-        second: Another model of the same features and label.
-
-    Returns:
-        A model in LightGBM's text format.
-
-    Raises:
-        ContractError: The models have different features or labels.
-    """
-    import lightgbm
-
-    heads, trees, tails = zip(*(_model_parts(text) for text in (first, second)), strict=True)
-    if _comparable_lines(heads[0]) != _comparable_lines(heads[1]):
-        raise ContractError("Two models of different features or labels cannot be mixed.")
-    numbered = [
-        re.sub(r"\ATree=\d+", f"Tree={i}", _halved_tree(tree))
-        for i, tree in enumerate([*trees[0], *trees[1]])
-    ]
-    text = "\n".join([heads[0].rstrip("\n"), "", *numbered, tails[0]])
-    # LightGBM writes the text again, so that importances cover all trees.
-    written = lightgbm.Booster(model_str=text).model_to_string()
-    return TextModel.parse(written).without_lines(MACHINE_LINES).text()
-
-
 def _model_parts(text: str) -> tuple[str, list[str], str]:
     head, *rest = re.split(r"^(?=Tree=\d+$)", text, flags=re.MULTILINE)
     if not rest:
@@ -245,49 +288,3 @@ def _halved_tree(tree: str) -> str:
             key, _, values = line.partition("=")
             lines[i] = f"{key}=" + " ".join(repr(float(v) * _HALF) for v in values.split())
     return "\n".join(lines)
-
-
-def impute(classes: Classes, rows: Rows, draws: Draws, draw: int) -> dict[str, np.ndarray]:
-    """Draw the original values of all released columns, jointly per row.
-
-    A class z is drawn from Pr[z | y, w, l], then each value from theta_z(x) K(x, y), in blocks.
-
-    Args:
-        classes: Classes fitted to such rows.
-        rows: The rows.
-        draws: Random numbers.
-        draw: Number of the imputation.
-
-    Returns:
-        Values from 0 by column, int32, shape (n,).
-    """
-    widest = max([len(classes.pi), *(len(law) for law in rows.laws.values())])
-    size = max(1, BLOCK // (4 * widest))
-    values = {name: np.empty(len(rows), dtype=np.int32) for name in rows.noisy}
-    for begin in range(0, len(rows), size):
-        end = min(begin + size, len(rows))
-        block = rows.at(slice(begin, end))
-        uniform = draws.uniform(f"{draw}/class", begin, end)
-        z = sample_index(LatentRows(block, classes).responsibilities(classes).T, uniform)
-        if classes.fixed:
-            z += block.level * classes.possible
-        for name, outputs in block.noisy.items():
-            behind = classes.theta[name][:, z] * rows.laws[name][:, outputs]
-            place = draws.uniform(f"{draw}/{name}", begin, end)
-            values[name][begin:end] = sample_index(behind, place)
-    return values
-
-
-def sample_index(weights: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """Sample one index per column by inversion.
-
-    Args:
-        weights: Nonnegative, with a positive sum in each column, shape (k, n).
-        uniform: A number in (0, 1) per column, shape (n,).
-
-    Returns:
-        int64, shape (n,).
-    """
-    steps = weights.cumsum(axis=0)
-    below = uniform * steps[-1] > steps
-    return np.asarray(np.minimum(below.sum(axis=0), len(weights) - 1))

@@ -109,10 +109,6 @@ class Categories:
         return np.where(values[at] == filled, np.array(self.places)[at], self.size)
 
 
-def _fill_missing(column: np.ndarray) -> np.ndarray:
-    return np.where(np.isnan(column), _MISSING, column)
-
-
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Rows to which latent classes are fitted.
@@ -198,3 +194,7 @@ def quantile_levels(values: np.ndarray, count: int) -> tuple[np.ndarray, int]:
     """Return levels with equal shares of rows, as far as ties allow, and the number of levels."""
     cells = Cells.fit(values, count)
     return cells.codes(values), cells.size
+
+
+def _fill_missing(column: np.ndarray) -> np.ndarray:
+    return np.where(np.isnan(column), _MISSING, column)

@@ -79,11 +79,11 @@ def smoothing_of(rows: Rows, start: Start) -> Smoothing:
     b(x) K(x, y) / sqrt(b(x) p(y)). It measures how much of the difference between values the
     channel preserves.
     """
-    behind, speed = {}, {}
+    original, speed = {}, {}
     for name, law in rows.laws.items():
         counts = np.bincount(rows.noisy[name], minlength=law.shape[1]).astype(float)
         estimate = (1 - _UNIFORM) * estimate_shares(counts, law) + _UNIFORM / len(law)
-        behind[name] = estimate
+        original[name] = estimate
         joint = np.sqrt(estimate)[:, None] * law / np.sqrt(np.maximum(estimate @ law, 1e-300))
         correlation = np.linalg.svd(joint, compute_uv=False)[1]
         speed[name] = 1.0 / max(float(correlation), 1e-3) if start.fast else 1.0
@@ -94,7 +94,7 @@ def smoothing_of(rows: Rows, start: Start) -> Smoothing:
     level = np.bincount(rows.level, minlength=rows.levels) / len(rows)
     width = start.count * (rows.levels if start.kind != "random" else 1)
     alpha = _ALPHA_MANY_CLASSES if width >= _MANY_CLASSES else _ALPHA
-    return Smoothing(alpha, behind, own, level, speed)
+    return Smoothing(alpha, original, own, level, speed)
 
 
 def initial_classes(rows: Rows, start: Start, smoothing: Smoothing, draws: Draws) -> Classes:
@@ -114,8 +114,8 @@ def initial_classes(rows: Rows, start: Start, smoothing: Smoothing, draws: Draws
     theta = {}
     for name, law in rows.laws.items():
         observed = count_codes(rows.noisy[name], law.shape[1], rows.level, rows.levels)
-        behind = smoothing.behind[name][:, None]
-        columns = (estimate_shares(observed, law) * counts + alpha * behind) / (counts + alpha)
+        original = smoothing.original[name][:, None]
+        columns = (estimate_shares(observed, law) * counts + alpha * original) / (counts + alpha)
         theta[name] = columns[:, home]
         if start.count > 1:
             theta[name] = _tilt(theta[name], draws, f"{start}/{name}")
@@ -130,33 +130,6 @@ def initial_classes(rows: Rows, start: Start, smoothing: Smoothing, draws: Draws
         phi = 0.8 * phi + 0.2 * smoothing.level[:, None]
     pi = np.maximum(counts[home], 1e-9)
     return Classes(pi / pi.sum(), theta, psi, phi, fixed=start.kind == "tied")
-
-
-def _random_classes(rows: Rows, start: Start, smoothing: Smoothing, draws: Draws) -> Classes:
-    width = start.count
-    theta = {
-        name: _tilt(np.repeat(behind[:, None], width, axis=1), draws, f"{start}/{name}")
-        for name, behind in smoothing.behind.items()
-    }
-    psi = {}
-    for name, share in smoothing.own.items():
-        table = share[:, None] * np.exp(draws.normal(f"{start}/own/{name}", len(share), width) / 2)
-        psi[name] = table / table.sum(axis=0)
-    tilt = np.exp(draws.normal(f"{start}/level", rows.levels, width) / 2)
-    phi = smoothing.level[:, None] * tilt
-    return Classes(np.full(width, 1 / width), theta, psi, phi / phi.sum(axis=0), fixed=False)
-
-
-def _tilt(theta: np.ndarray, draws: Draws, purpose: str) -> np.ndarray:
-    """Shift the distribution of each class up or down at random."""
-    x = np.arange(len(theta), dtype=float)[:, None]
-    mean = (x * theta).sum(axis=0)
-    spread = np.sqrt(np.maximum((x**2 * theta).sum(axis=0) - mean**2, 1e-12))
-    # Use logarithms, because the tilt of a class with a single value would overflow.
-    with np.errstate(divide="ignore"):
-        logs = np.log(theta) + draws.normal(purpose, theta.shape[1]) * (x - mean) / spread
-    tilted = np.exp(logs - logs.max(axis=0))
-    return np.asarray(tilted / tilted.sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,15 +161,74 @@ def fit_models(candidates: Sequence[tuple[Start, Rows]], draws: Draws) -> tuple[
     held_out = draws.uniform("held out", 0, rows) < 1 / _HELD_OUT
     if not held_out.any() or held_out.all():
         held_out = np.arange(rows) % _HELD_OUT == 0
-    tried = [_try_start(start, data, held_out, draws) for start, data in candidates]
-    weights = _weights([start.kind == "tied" for start, _ in candidates], [s for s, _ in tried])
+    fits = [_try_start(start, data, held_out, draws) for start, data in candidates]
+    weights = _weights([start.kind == "tied" for start, _ in candidates], [s for s, _ in fits])
     models = []
     for i in np.argsort(-weights, kind="stable"):
         if weights[i] > 0:
             start, data = candidates[i]
-            classes = _fit(start, data, tried[i][1], draws)
+            classes = _fit(start, data, fits[i][1], draws)
             models.append(WeightedModel(start, classes, float(weights[i])))
     return tuple(models)
+
+
+def count_codes(codes: np.ndarray, size: int, groups: np.ndarray, count: int) -> np.ndarray:
+    """Count each code in each group, float64, shape (size, count).
+
+    Args:
+        codes: Codes from 0, shape (n,).
+        size: Number of codes.
+        groups: Groups from 0, shape (n,).
+        count: Number of groups.
+    """
+    counts = np.bincount(codes * count + groups, minlength=size * count)
+    return counts.reshape(size, count).astype(float)
+
+
+def estimate_shares(counts: np.ndarray, law: np.ndarray) -> np.ndarray:
+    """Estimate the shares of original values by maximum likelihood, with the EM algorithm.
+
+    Args:
+        counts: Number of releases per output, shape (m,), or (m, groups) for several groups.
+        law: Pr[output | value], shape (k, m).
+
+    Returns:
+        Shares, float64, shape (k,) or (k, groups); equal shares for a group without rows.
+    """
+    total = counts.sum(axis=0)
+    observed = np.where(total > 0, counts, law.mean(axis=0).reshape(-1, *[1] * (counts.ndim - 1)))
+    observed = observed / observed.sum(axis=0)
+    estimate = np.full((len(law), *counts.shape[1:]), 1 / len(law))
+    for _ in range(_STEPS):
+        estimate = estimate * (law @ (observed / (law.T @ estimate)))
+    return estimate
+
+
+def _random_classes(rows: Rows, start: Start, smoothing: Smoothing, draws: Draws) -> Classes:
+    width = start.count
+    theta = {
+        name: _tilt(np.repeat(original[:, None], width, axis=1), draws, f"{start}/{name}")
+        for name, original in smoothing.original.items()
+    }
+    psi = {}
+    for name, share in smoothing.own.items():
+        table = share[:, None] * np.exp(draws.normal(f"{start}/own/{name}", len(share), width) / 2)
+        psi[name] = table / table.sum(axis=0)
+    tilt = np.exp(draws.normal(f"{start}/level", rows.levels, width) / 2)
+    phi = smoothing.level[:, None] * tilt
+    return Classes(np.full(width, 1 / width), theta, psi, phi / phi.sum(axis=0), fixed=False)
+
+
+def _tilt(theta: np.ndarray, draws: Draws, purpose: str) -> np.ndarray:
+    """Shift the distribution of each class up or down at random."""
+    x = np.arange(len(theta), dtype=float)[:, None]
+    mean = (x * theta).sum(axis=0)
+    spread = np.sqrt(np.maximum((x**2 * theta).sum(axis=0) - mean**2, 1e-12))
+    # Use logarithms, because the tilt of a class with a single value would overflow.
+    with np.errstate(divide="ignore"):
+        logs = np.log(theta) + draws.normal(purpose, theta.shape[1]) * (x - mean) / spread
+    tilted = np.exp(logs - logs.max(axis=0))
+    return np.asarray(tilted / tilted.sum(axis=0))
 
 
 def _weights(tied: Sequence[bool], scores: Sequence[np.ndarray]) -> np.ndarray:
@@ -247,35 +279,3 @@ def _fit(start: Start, data: Rows, steps: int, draws: Draws) -> Classes:
     for _ in range(steps):
         classes = latent.step(classes, smoothing)
     return classes
-
-
-def count_codes(codes: np.ndarray, size: int, groups: np.ndarray, count: int) -> np.ndarray:
-    """Count each code in each group, float64, shape (size, count).
-
-    Args:
-        codes: Codes from 0, shape (n,).
-        size: Number of codes.
-        groups: Groups from 0, shape (n,).
-        count: Number of groups.
-    """
-    counts = np.bincount(codes * count + groups, minlength=size * count)
-    return counts.reshape(size, count).astype(float)
-
-
-def estimate_shares(counts: np.ndarray, law: np.ndarray) -> np.ndarray:
-    """Estimate the shares of original values by maximum likelihood, with the EM algorithm.
-
-    Args:
-        counts: Number of releases per output, shape (m,), or (m, groups) for several groups.
-        law: Pr[output | value], shape (k, m).
-
-    Returns:
-        Shares, float64, shape (k,) or (k, groups); equal shares for a group without rows.
-    """
-    total = counts.sum(axis=0)
-    observed = np.where(total > 0, counts, law.mean(axis=0).reshape(-1, *[1] * (counts.ndim - 1)))
-    observed = observed / observed.sum(axis=0)
-    estimate = np.full((len(law), *counts.shape[1:]), 1 / len(law))
-    for _ in range(_STEPS):
-        estimate = estimate * (law @ (observed / (law.T @ estimate)))
-    return estimate

@@ -27,6 +27,9 @@ from opboost_ops.learning.federboost.histogram import (
 from opboost_ops.learning.federboost.objectives import MAX_ROWS, ONE, Objective, require_room
 from opboost_ops.learning.federboost.quantiles import Search, SortedColumns
 
+#: The sums of one tree by node, flattened.
+Sums = dict[int, np.ndarray]
+
 
 class Facts(Record):
     """The first decision.
@@ -206,6 +209,81 @@ def find_edges(
     return tuple(search.edges for search in searches)
 
 
+def requested_nodes(tree: Tree | None, opened: Sequence[int], derives: bool) -> list[int]:
+    """Return the nodes whose sums are requested: of two open siblings, the one with fewer rows.
+
+    Args:
+        tree: The tree so far; None before its root is known.
+        opened: Open nodes of the tree.
+        derives: Sums of siblings are derived from their parent; otherwise all open nodes are
+            requested.
+    """
+    if tree is None or not derives:
+        return list(opened)
+    rows = {node: (tree.leaves[node].rows, node) for node in opened}
+    return [node for node in opened if not rows.get(sibling_of(node), rows[node]) < rows[node]]
+
+
+def sibling_of(node: int) -> int:
+    """Return the other child of a node's parent; -1 for the root. Left children are odd."""
+    return node + 1 if node % 2 else node - 1
+
+
+class Levels:
+    """The sums of all open nodes of a boosting round by level, at the party that decides.
+
+    Args:
+        rounds: Provides the sums of levels that were decided before a retry.
+    """
+
+    def __init__(self, rounds: Rounds) -> None:
+        self._rounds = rounds
+        self._levels: list[tuple[Round, list[list[int]], list[list[int]]]] = []
+        self._sums: dict[int, list[Sums]] = {}
+
+    def add(self, name: Round, requested: list[list[int]], opened: list[list[int]]) -> None:
+        """Add the next level.
+
+        Args:
+            name: Its round.
+            requested: Requested nodes by tree.
+            opened: All open nodes by tree.
+        """
+        self._levels.append((name, requested, opened))
+
+    def open_sums(self, sums: np.ndarray, trees: Sequence[Tree]) -> list[np.ndarray]:
+        """Return the sums of all open nodes of the last level by tree, flattened.
+
+        Args:
+            sums: Sums of the requested nodes.
+            trees: Trees before that level's splits; empty at the first level.
+        """
+        level = len(self._levels) - 1
+        tables = self._complete(level, sums, trees)
+        opened = self._levels[level][2]
+        none = np.zeros(0, dtype=np.int64)
+        return [
+            np.concatenate([table[node] for node in nodes]) if nodes else none
+            for table, nodes in zip(tables, opened, strict=True)
+        ]
+
+    def _complete(self, level: int, sums: np.ndarray, trees: Sequence[Tree]) -> list[Sums]:
+        _, requested, opened = self._levels[level]
+        rows = iter(sums.reshape(sum(map(len, requested)), -1))
+        tables: list[Sums] = [{node: next(rows) for node in nodes} for nodes in requested]
+        if any(set(a) != set(o) for a, o in zip(requested, opened, strict=True)):
+            if level - 1 not in self._sums:
+                before = self._rounds.total(self._levels[level - 1][0])
+                self._complete(level - 1, before, trees)
+            for at, tree in enumerate(trees):
+                parents = {c: node for node, (_, *both) in tree.splits.items() for c in both}
+                for node in set(opened[at]) - set(tables[at]):
+                    parent = self._sums[level - 1][at][parents[node]]
+                    tables[at][node] = parent - tables[at][sibling_of(node)]
+        self._sums[level] = tables
+        return tables
+
+
 def _grow(
     rows: Rows,
     scores: np.ndarray,
@@ -224,18 +302,18 @@ def _grow(
     for level in range(growth.depth):
         if not any(opened):
             break
-        planted: list[Tree | None] = [*trees] or [None] * count
-        wanted = [
+        current: list[Tree | None] = [*trees] or [None] * count
+        requested = [
             requested_nodes(tree, each, rounds.derives)
-            for tree, each in zip(planted, opened, strict=True)
+            for tree, each in zip(current, opened, strict=True)
         ]  # fmt: skip
-        size = sum(histogram.size_of(rows.widths, each) for each in wanted)
+        size = sum(histogram.size_of(rows.widths, each) for each in requested)
 
-        def vector(wanted: list[list[int]] = wanted) -> np.ndarray:
+        def vector(requested: list[list[int]] = requested) -> np.ndarray:
             if not derivatives:
                 pairs = settings.objective.derivatives(scores, truth)
                 derivatives.extend(Derivatives.of(g, h) for g, h in zip(*pairs, strict=True))
-            parts = zip(derivatives, nodes, wanted, strict=True)
+            parts = zip(derivatives, nodes, requested, strict=True)
             return np.concatenate([histogram.histograms(rows, *part) for part in parts])
 
         def decide(sums: np.ndarray, before: list[Tree] = trees, level: int = level) -> Level:
@@ -245,7 +323,7 @@ def _grow(
             return Level(splits=tuple(tuple(s) for _, s in decided), roots=tuple(roots))
 
         name = Round("trees", number, level)
-        levels.add(name, wanted, opened)
+        levels.add(name, requested, opened)
         decision = rounds.step(name, size, vector, decide, Level, bounds)
         if not _fits(decision, opened, rows.widths, count if level == 0 else 0):
             raise name.unfit()
@@ -287,82 +365,3 @@ def _is_refinement(before: Sequence[Search], after: Sequence[Search], buckets: i
         <= {half for o in old.present or () for half in quantiles.halves(o)}
         for old, new in zip(before, after, strict=False)
     )
-
-
-#: The sums of one tree by node, flattened.
-Sums = dict[int, np.ndarray]
-
-
-def requested_nodes(tree: Tree | None, opened: Sequence[int], derives: bool) -> list[int]:
-    """Return the nodes whose sums are requested: of two open siblings, the one with fewer rows.
-
-    Args:
-        tree: The tree so far; None before its root is known.
-        opened: Open nodes of the tree.
-        derives: Sums of siblings are derived from their parent; otherwise all open nodes are
-            requested.
-    """
-    if tree is None or not derives:
-        return list(opened)
-    rows = {node: (tree.leaves[node].rows, node) for node in opened}
-    return [node for node in opened if not rows.get(sibling_of(node), rows[node]) < rows[node]]
-
-
-def sibling_of(node: int) -> int:
-    """Return the other child of a node's parent; -1 for the root. Left children are odd."""
-    return node + 1 if node % 2 else node - 1
-
-
-class Levels:
-    """The sums of all open nodes of a boosting round by level, at the party that decides.
-
-    Args:
-        rounds: Provides the sums of levels that were decided before a retry.
-    """
-
-    def __init__(self, rounds: Rounds) -> None:
-        self._rounds = rounds
-        self._levels: list[tuple[Round, list[list[int]], list[list[int]]]] = []
-        self._sums: dict[int, list[Sums]] = {}
-
-    def add(self, name: Round, wanted: list[list[int]], opened: list[list[int]]) -> None:
-        """Add the next level.
-
-        Args:
-            name: Its round.
-            wanted: Requested nodes by tree.
-            opened: All open nodes by tree.
-        """
-        self._levels.append((name, wanted, opened))
-
-    def open_sums(self, sums: np.ndarray, trees: Sequence[Tree]) -> list[np.ndarray]:
-        """Return the sums of all open nodes of the last level by tree, flattened.
-
-        Args:
-            sums: Sums of the requested nodes.
-            trees: Trees before that level's splits; empty at the first level.
-        """
-        level = len(self._levels) - 1
-        tables = self._complete(level, sums, trees)
-        opened = self._levels[level][2]
-        none = np.zeros(0, dtype=np.int64)
-        return [
-            np.concatenate([of[node] for node in nodes]) if nodes else none
-            for of, nodes in zip(tables, opened, strict=True)
-        ]
-
-    def _complete(self, level: int, sums: np.ndarray, trees: Sequence[Tree]) -> list[Sums]:
-        _, wanted, opened = self._levels[level]
-        rows = iter(sums.reshape(sum(map(len, wanted)), -1))
-        tables: list[Sums] = [{node: next(rows) for node in nodes} for nodes in wanted]
-        if any(set(a) != set(o) for a, o in zip(wanted, opened, strict=True)):
-            if level - 1 not in self._sums:
-                before = self._rounds.total(self._levels[level - 1][0])
-                self._complete(level - 1, before, trees)
-            for at, tree in enumerate(trees):
-                parents = {c: node for node, (_, *both) in tree.splits.items() for c in both}
-                for node in set(opened[at]) - set(tables[at]):
-                    parent = self._sums[level - 1][at][parents[node]]
-                    tables[at][node] = parent - tables[at][sibling_of(node)]
-        self._sums[level] = tables
-        return tables

@@ -56,6 +56,12 @@ class Start(Record):
     seed: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
+class Ends(Record):
+    """The decision of the round that finds bucket ends."""
+
+    edges: tuple[tuple[int, ...], ...]
+
+
 class Leaves(Record):
     """The decision of a round of trees: leaf values of each tree from the left, in leaf units."""
 
@@ -174,36 +180,6 @@ def learn_private(
     return ensemble
 
 
-def _grow(
-    name: Round,
-    places: Sequence[np.ndarray],
-    leaves: int,
-    scores: np.ndarray,
-    target: np.ndarray,
-    sums: Sums,
-    rounds: Rounds,
-    most: tuple[int, int],
-) -> tuple[tuple[int, ...], ...]:
-    """Return the leaf values of a round's trees."""
-
-    def vector() -> np.ndarray:
-        parts = (leaf_sums.leaf_sums(scores, target, place, leaves, sums) for place in places)
-        # Interleave gradients and hessians by leaf, as their bounds are.
-        return np.concatenate([each.reshape(2, leaves).T.ravel() for each in parts])
-
-    def decide(total: np.ndarray) -> Leaves:
-        spread = sums.noise.deviation("trees", rounds.parties)
-        parts = total.reshape(len(places), leaves, 2)
-        return Leaves(
-            values=tuple(leaf_sums.leaf_values(part.T.ravel(), sums, spread) for part in parts)
-        )
-
-    values = rounds.step(name, 2 * leaves * len(places), vector, decide, Leaves, most).values
-    if [len(each) for each in values] != [leaves] * len(places):
-        raise name.unfit()
-    return values
-
-
 def draw_splits(seed: str, number: int, depth: int, candidates: Candidates) -> list[int]:
     """Draw the splits of a tree: a uniform column, then a uniform candidate of the column.
 
@@ -242,50 +218,6 @@ def candidates_of(widths: Sequence[int], keeps: Sequence[bool]) -> Candidates:
     names = tuple(str(i) for i in range(len(widths)))
     empty = (np.empty(0),) * len(names)
     return Candidates(names, empty, (0,) * len(names), feature, low, high, starts)
-
-
-def _tree(splits: Sequence[int], values: np.ndarray, candidates: Candidates) -> Tree:
-    """Return a complete tree in the form of `federboost`, with values above a cut on the right.
-
-    Only leaf values depend on rows; hessians and row counts are constants.
-    """
-    leaves = len(values)
-
-    def leaf(node: int) -> Leaf:
-        below = leaves >> ((node + 1).bit_length() - 1)
-        value = float(values[node + 1 - leaves]) if below == 1 else 0.0
-        return Leaf(value=value, hessian=float(below), rows=below)
-
-    tree = Tree([leaf(node) for node in range(2 * leaves - 1)])
-    for node, split in enumerate(splits):
-        feature, low = int(candidates.feature[split]), int(candidates.low[split])
-        left, right = 2 * node + 1, 2 * node + 2
-        if low:
-            # The candidate's left side is above the cut, so exchange the sides.
-            left, right = right, left
-        cut = low - 1 if low else int(candidates.high[split])
-        tree.splits[node] = (
-            Split(feature=feature, bin=cut, gain=0.0, left=tree.leaves[left],
-                  right=tree.leaves[right], missing="left" if low else "right"),
-            left,
-            right,
-        )  # fmt: skip
-    return tree
-
-
-def _facts(start: Start, task: Task) -> Facts:
-    initial = (start.initial + 1) / 2 if task == "regression" else start.initial
-    return Facts(rows=start.rows, initial=(initial,))
-
-
-def _task(settings: Settings) -> Task:
-    return settings.objective.task
-
-
-class Ends(Record):
-    """The decision of the round that finds bucket ends."""
-
-    edges: tuple[tuple[int, ...], ...]
 
 
 def counted_columns(settings: Settings) -> list[int]:
@@ -367,3 +299,71 @@ def bucket_ends(counts: np.ndarray, ends: np.ndarray, buckets: int) -> tuple[int
     wanted = np.arange(1, buckets) * max(below[-1], 1.0) / buckets
     at = np.minimum(np.searchsorted(below, wanted), len(ends) - 2)
     return tuple(int(ends[i]) for i in sorted(set(at.tolist())))
+
+
+def _grow(
+    name: Round,
+    places: Sequence[np.ndarray],
+    leaves: int,
+    scores: np.ndarray,
+    target: np.ndarray,
+    sums: Sums,
+    rounds: Rounds,
+    most: tuple[int, int],
+) -> tuple[tuple[int, ...], ...]:
+    """Return the leaf values of a round's trees."""
+
+    def vector() -> np.ndarray:
+        parts = (leaf_sums.leaf_sums(scores, target, place, leaves, sums) for place in places)
+        # Interleave gradients and hessians by leaf, as their bounds are.
+        return np.concatenate([each.reshape(2, leaves).T.ravel() for each in parts])
+
+    def decide(total: np.ndarray) -> Leaves:
+        spread = sums.noise.deviation("trees", rounds.parties)
+        parts = total.reshape(len(places), leaves, 2)
+        return Leaves(
+            values=tuple(leaf_sums.leaf_values(part.T.ravel(), sums, spread) for part in parts)
+        )
+
+    values = rounds.step(name, 2 * leaves * len(places), vector, decide, Leaves, most).values
+    if [len(each) for each in values] != [leaves] * len(places):
+        raise name.unfit()
+    return values
+
+
+def _tree(splits: Sequence[int], values: np.ndarray, candidates: Candidates) -> Tree:
+    """Return a complete tree in the form of `federboost`, with values above a cut on the right.
+
+    Only leaf values depend on rows; hessians and row counts are constants.
+    """
+    leaves = len(values)
+
+    def leaf(node: int) -> Leaf:
+        below = leaves >> ((node + 1).bit_length() - 1)
+        value = float(values[node + 1 - leaves]) if below == 1 else 0.0
+        return Leaf(value=value, hessian=float(below), rows=below)
+
+    tree = Tree([leaf(node) for node in range(2 * leaves - 1)])
+    for node, split in enumerate(splits):
+        feature, low = int(candidates.feature[split]), int(candidates.low[split])
+        left, right = 2 * node + 1, 2 * node + 2
+        if low:
+            # The candidate's left side is above the cut, so exchange the sides.
+            left, right = right, left
+        cut = low - 1 if low else int(candidates.high[split])
+        tree.splits[node] = (
+            Split(feature=feature, bin=cut, gain=0.0, left=tree.leaves[left],
+                  right=tree.leaves[right], missing="left" if low else "right"),
+            left,
+            right,
+        )  # fmt: skip
+    return tree
+
+
+def _facts(start: Start, task: Task) -> Facts:
+    initial = (start.initial + 1) / 2 if task == "regression" else start.initial
+    return Facts(rows=start.rows, initial=(initial,))
+
+
+def _task(settings: Settings) -> Task:
+    return settings.objective.task

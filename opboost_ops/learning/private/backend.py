@@ -5,7 +5,7 @@ from importlib import metadata
 
 import numpy as np
 
-from opboost_ops.learning.boosters.backend import Frame, Parameters, Progress, no_progress
+from opboost_ops.learning.boosters.backend import Frame, Parameters, Progress, silent
 from opboost_ops.learning.boosters.lightgbm_backend import LightGBM
 from opboost_ops.learning.private import noise
 from opboost_ops.learning.private.noise import Memory
@@ -90,6 +90,47 @@ def model_text(
     return "\n".join(lines)
 
 
+class DPBoost(LightGBM):
+    """A trainer of our own, whose models LightGBM reads."""
+
+    name = "DPBoost"
+
+    def version(self) -> str:
+        """Return the versions of the libraries that draw noise and read models."""
+        return f"with OpenDP {metadata.version('opendp')}, for LightGBM {super().version()}"
+
+    def require(self) -> None:
+        """Raise ConfigError if OpenDP is not installed or LightGBM does not load."""
+        noise.require()
+        super().require()
+
+    def train(
+        self,
+        frame: Frame,
+        label: np.ndarray,
+        parameters: Parameters,
+        progress: Progress = silent,
+        memory: Memory | None = None,
+    ) -> str:
+        """Train with differential privacy; every training draws new noise and is a new release.
+
+        Args:
+            frame: Training rows, with declared thresholds and categories.
+            label: Numbers or class indices, shape (n,).
+            parameters: Training parameters.
+            progress: Called after each tree.
+            memory: Draws of an interrupted training, which this one resumes.
+
+        Returns:
+            The model's text, which is differentially private.
+        """
+        self.require()
+        trained = fit(frame, label, parameters, memory, progress=progress)
+        return model_text(
+            trained.trees, trained.candidates, parameters, label_bounds(parameters), trained.initial
+        )
+
+
 def _tree(
     number: int, tree: Tree, values: np.ndarray, candidates: Candidates, rate: float
 ) -> list[str]:
@@ -137,44 +178,3 @@ def _tree(
             f"cat_threshold={' '.join(map(str, words))}",
         ]
     return [*lines, "is_linear=0", f"shrinkage={rate!r}", "", ""]
-
-
-class DPBoost(LightGBM):
-    """A trainer of our own, whose models LightGBM reads."""
-
-    name = "DPBoost"
-
-    def version(self) -> str:
-        """Return the versions of the libraries that draw noise and read models."""
-        return f"with OpenDP {metadata.version('opendp')}, for LightGBM {super().version()}"
-
-    def require(self) -> None:
-        """Raise ConfigError if OpenDP is not installed or LightGBM does not load."""
-        noise.require()
-        super().require()
-
-    def train(
-        self,
-        frame: Frame,
-        label: np.ndarray,
-        parameters: Parameters,
-        progress: Progress = no_progress,
-        memory: Memory | None = None,
-    ) -> str:
-        """Train with differential privacy; every training draws new noise and is a new release.
-
-        Args:
-            frame: Training rows, with declared thresholds and categories.
-            label: Numbers or class indices, shape (n,).
-            parameters: Training parameters.
-            progress: Called after each tree.
-            memory: Draws of an interrupted training, which this one resumes.
-
-        Returns:
-            The model's text, which is differentially private.
-        """
-        self.require()
-        trained = fit(frame, label, parameters, memory, progress=progress)
-        return model_text(
-            trained.trees, trained.candidates, parameters, label_bounds(parameters), trained.initial
-        )

@@ -147,13 +147,6 @@ def depth_of(rows: float, sums: Sums, deepest: int) -> int:
     return max(1, min(deepest, MAX_DEPTH, _levels(rows, sums)))
 
 
-def _levels(rows: float, sums: Sums) -> int:
-    """Return the number of levels for which rows suffice; below 1 if noise exceeds the signal."""
-    noise_of_all = sums.noise.deviation("trees", sums.noise.honest) / sums.units
-    signal = rows / noise_of_all * sqrt(sums.trees / 2)
-    return round(log2(max(signal, 1.0)) - _ROWS)
-
-
 def leaf_of(splits: list[int], codes: np.ndarray, candidates: Candidates) -> np.ndarray:
     """Return the leaf of each row, by one lookup in a small table per feature of the tree.
 
@@ -309,3 +302,10 @@ def noise_error(rows: float, sums: Sums, rate: float) -> float | None:
     # Trees correct the part of the initial score's error that exceeds their noise.
     left = (1 - rate * rows / 2 * _HESSIAN[task] * hessian / trust) ** trees
     return sqrt((min(first, _MAX_INITIAL[task]) * left) ** 2 + trees * (rate * leaf) ** 2)
+
+
+def _levels(rows: float, sums: Sums) -> int:
+    """Return the number of levels for which rows suffice; below 1 if noise exceeds the signal."""
+    noise_of_all = sums.noise.deviation("trees", sums.noise.honest) / sums.units
+    signal = rows / noise_of_all * sqrt(sums.trees / 2)
+    return round(log2(max(signal, 1.0)) - _ROWS)

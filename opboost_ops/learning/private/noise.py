@@ -135,24 +135,6 @@ def laplace(values: Sequence[int], sensitivity: int, epsilon: Fraction) -> list[
     return noisy
 
 
-@lru_cache(maxsize=4096)
-def _measurement(sensitivity: int, epsilon: Fraction) -> Any:
-    from opendp.domains import atom_domain, vector_domain
-    from opendp.measurements import make_laplace
-    from opendp.metrics import l1_distance
-    from opendp.mod import enable_features
-
-    enable_features("contrib")
-    scale = float(sensitivity / epsilon)
-    while True:
-        space = vector_domain(atom_domain(T=int)), l1_distance(T=int)
-        measurement: Any = make_laplace(*space, scale=scale)
-        # OpenDP computes the epsilon of the scale as represented.
-        if Fraction(measurement.map(sensitivity)) <= epsilon:
-            return measurement
-        scale *= 1 + 2.0**-50
-
-
 def skellam(count: int, mean: int) -> np.ndarray:
     """Draw Skellam noise: differences of two Poisson variables, with variance 2 mean.
 
@@ -169,18 +151,6 @@ def skellam(count: int, mean: int) -> np.ndarray:
     law = thresholds(mean)
     drawn = _poisson(2 * count, law)
     return np.asarray(drawn[:count] - drawn[count:])
-
-
-def _poisson(count: int, law: Thresholds) -> np.ndarray:
-    high = np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
-    reached = np.searchsorted(law.high, high, side="right")
-    # If the upper halves are equal, compare the lower ones: once in 2^64 / thresholds draws.
-    close = np.flatnonzero((reached > 0) & (law.high[reached - 1] == high))
-    for at in close:
-        begin = int(np.searchsorted(law.high, high[at], side="left"))
-        equal = law.low[begin : int(reached[at])]
-        reached[at] = begin + int((equal <= np.uint64(secrets.randbits(64))).sum())
-    return np.asarray(reached + law.first)
 
 
 def choose(scores: np.ndarray, factor: Fraction) -> np.ndarray:
@@ -211,36 +181,6 @@ def choose(scores: np.ndarray, factor: Fraction) -> np.ndarray:
     for row in np.flatnonzero(lowest < highest):
         columns[row] = _choose_exactly([int(b) for b in below[row]], factor, int(drawn[row]))
     return np.asarray(columns)
-
-
-def _choose_exactly(below: list[int], factor: Fraction, word: int) -> int:
-    """Return the column whose cumulative weights contain a uniform number.
-
-    Args:
-        below: Difference between the greatest score and each score.
-        factor: As for `choose`.
-        word: The first 64 bits of the number.
-    """
-    bits, digits = 64, 50
-    while True:
-        with localcontext(Context(prec=digits, rounding=ROUND_HALF_EVEN, Emin=-(10**9))):
-            rate = Decimal(factor.numerator) / Decimal(factor.denominator)
-            total, sums = Decimal(0), []
-            for distance in below:
-                total += (-rate * distance).exp()
-                sums.append(total)
-            # A generous bound on the rounding errors of rate, product, exp and sum.
-            largest = 1 + float(factor) * max(below)
-            error = total * len(below) * Decimal(10 * math.ceil(largest)) * Decimal(10) ** -digits
-            low = total * word / Decimal(2) ** bits - 2 * error
-            high = total * (word + 1) / Decimal(2) ** bits + 2 * error
-            places = [sum(s <= point for s in sums) for point in (low, high)]
-        # The number is always below the last sum, which is the total.
-        first, last = (min(place, len(below) - 1) for place in places)
-        if first == last:
-            return first
-        word = (word << 64) | secrets.randbits(64)
-        bits, digits = bits + 64, digits + 25
 
 
 class Memory(Protocol):
@@ -290,3 +230,63 @@ def commit(memory: Memory | None, **facts: object) -> None:
     """Store a line of JSON; do nothing without a memory."""
     if memory is not None:
         memory.append(json.dumps(facts, sort_keys=True).encode())
+
+
+@lru_cache(maxsize=4096)
+def _measurement(sensitivity: int, epsilon: Fraction) -> Any:
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_laplace
+    from opendp.metrics import l1_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    scale = float(sensitivity / epsilon)
+    while True:
+        space = vector_domain(atom_domain(T=int)), l1_distance(T=int)
+        measurement: Any = make_laplace(*space, scale=scale)
+        # OpenDP computes the epsilon of the scale as represented.
+        if Fraction(measurement.map(sensitivity)) <= epsilon:
+            return measurement
+        scale *= 1 + 2.0**-50
+
+
+def _poisson(count: int, law: Thresholds) -> np.ndarray:
+    high = np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+    reached = np.searchsorted(law.high, high, side="right")
+    # If the upper halves are equal, compare the lower ones: once in 2^64 / thresholds draws.
+    close = np.flatnonzero((reached > 0) & (law.high[reached - 1] == high))
+    for at in close:
+        begin = int(np.searchsorted(law.high, high[at], side="left"))
+        equal = law.low[begin : int(reached[at])]
+        reached[at] = begin + int((equal <= np.uint64(secrets.randbits(64))).sum())
+    return np.asarray(reached + law.first)
+
+
+def _choose_exactly(below: list[int], factor: Fraction, word: int) -> int:
+    """Return the column whose cumulative weights contain a uniform number.
+
+    Args:
+        below: Difference between the greatest score and each score.
+        factor: As for `choose`.
+        word: The first 64 bits of the number.
+    """
+    bits, digits = 64, 50
+    while True:
+        with localcontext(Context(prec=digits, rounding=ROUND_HALF_EVEN, Emin=-(10**9))):
+            rate = Decimal(factor.numerator) / Decimal(factor.denominator)
+            total, sums = Decimal(0), []
+            for distance in below:
+                total += (-rate * distance).exp()
+                sums.append(total)
+            # A generous bound on the rounding errors of rate, product, exp and sum.
+            largest = 1 + float(factor) * max(below)
+            error = total * len(below) * Decimal(10 * math.ceil(largest)) * Decimal(10) ** -digits
+            low = total * word / Decimal(2) ** bits - 2 * error
+            high = total * (word + 1) / Decimal(2) ** bits + 2 * error
+            places = [sum(s <= point for s in sums) for point in (low, high)]
+        # The number is always below the last sum, which is the total.
+        first, last = (min(place, len(below) - 1) for place in places)
+        if first == last:
+            return first
+        word = (word << 64) | secrets.randbits(64)
+        bits, digits = bits + 64, digits + 25

@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from opboost_ops.learning.boosters.backend import Parameters, Progress, no_progress
+from opboost_ops.learning.boosters.backend import Parameters, Progress, silent
 from opboost_ops.learning.federboost.sum_noise import SumNoise
 from opboost_ops.learning.private import noise
 from opboost_ops.learning.private.leaf_sums import (
@@ -58,7 +58,7 @@ def fit(
     candidates: Candidates,
     parameters: Parameters,
     memory: Memory | None = None,
-    progress: Progress = no_progress,
+    progress: Progress = silent,
 ) -> tuple[tuple[Tree, ...], float]:
     """Train a model, or resume an interrupted training.
 
@@ -108,20 +108,6 @@ def fit(
     return tuple(trees), initial
 
 
-def _facts(target: np.ndarray, sums: Sums) -> list[int]:
-    exact = facts_of(target, sums)
-    noisy: list[int] = (exact + noise.skellam(2, sums.noise.means["facts"])).tolist()
-    return [*noisy, sums.units]
-
-
-def _leaves(
-    score: np.ndarray, target: np.ndarray, place: np.ndarray, leaves: int, sums: Sums
-) -> tuple[int, ...]:
-    exact = leaf_sums(score, target, place, leaves, sums)
-    noisy = exact + noise.skellam(2 * leaves, sums.noise.means["trees"])
-    return leaf_values(noisy, sums, sums.noise.deviation("trees", 1))
-
-
 def grow(
     codes: np.ndarray, gradients: np.ndarray, candidates: Candidates, spend: Fraction, depth: int
 ) -> Tree:
@@ -158,14 +144,9 @@ def draw_splits(nodes: int, candidates: Candidates) -> list[int]:
     """
     splits = []
     for feature in _uniform(nodes, len(candidates.names)):
-        mine = np.flatnonzero(candidates.feature == feature)
-        splits.append(int(mine[_uniform(1, len(mine))[0]]))
+        options = np.flatnonzero(candidates.feature == feature)
+        splits.append(int(options[_uniform(1, len(options))[0]]))
     return splits
-
-
-def _uniform(draws: int, size: int) -> np.ndarray:
-    # The exponential mechanism with equal scores draws uniformly.
-    return noise.choose(np.zeros((draws, size), dtype=np.int64), Fraction(1))
 
 
 def noisy_leaf_values(
@@ -185,3 +166,22 @@ def noisy_leaf_values(
     rows = np.maximum(np.array(counts, dtype=np.float64), 1.0)
     raw = -np.array(sums) / GRADIENT_UNITS * rows / (rows**2 + variance / _SIGNAL**2)
     return tuple(int(v) for v in np.rint(np.clip(raw, -1.0, 1.0) * LEAF_UNITS))
+
+
+def _facts(target: np.ndarray, sums: Sums) -> list[int]:
+    exact = facts_of(target, sums)
+    noisy: list[int] = (exact + noise.skellam(2, sums.noise.means["facts"])).tolist()
+    return [*noisy, sums.units]
+
+
+def _leaves(
+    score: np.ndarray, target: np.ndarray, place: np.ndarray, leaves: int, sums: Sums
+) -> tuple[int, ...]:
+    exact = leaf_sums(score, target, place, leaves, sums)
+    noisy = exact + noise.skellam(2 * leaves, sums.noise.means["trees"])
+    return leaf_values(noisy, sums, sums.noise.deviation("trees", 1))
+
+
+def _uniform(draws: int, size: int) -> np.ndarray:
+    # The exponential mechanism with equal scores draws uniformly.
+    return noise.choose(np.zeros((draws, size), dtype=np.int64), Fraction(1))

@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.learning.boosters.backend import Frame, Parameters, Private, Progress, no_progress
-from opboost_ops.learning.private import noise, noisy_leaves, sensitivity, trainer, tree
+from opboost_ops.learning.boosters.backend import Frame, Parameters, Private, Progress, silent
+from opboost_ops.learning.private import noise, noisy_leaves, sensitivity, tree
 from opboost_ops.learning.private.noise import Memory, commit, resume, training_digest
 from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, Spent
 from opboost_ops.learning.private.tree import Candidates, Tree
@@ -69,7 +69,7 @@ def fit(
     label: np.ndarray,
     parameters: Parameters,
     memory: Memory | None = None,
-    progress: Progress = no_progress,
+    progress: Progress = silent,
 ) -> Trained:
     """Train a model, or resume an interrupted training.
 
@@ -103,21 +103,21 @@ def fit(
     key, trees, events = _resume(memory, parameters, codes, target)
     rate = sensitivity.exact_fraction(parameters.learning_rate)
     # With random splits, every tree is trained on all rows and is an ensemble of its own.
-    together = 1 if private.random else private.trees_per_ensemble
-    spend = sensitivity.tree_budget(private.epsilon, parameters.trees, together)
+    ensemble_size = 1 if private.random else private.trees_per_ensemble
+    spend = sensitivity.tree_budget(private.epsilon, parameters.trees, ensemble_size)
     score = np.zeros(len(target))
     for former in trees:
         score += parameters.learning_rate * former.values(codes, candidates)
     begin = 0
-    sizes = sensitivity.ensembles(parameters.trees, together)
+    sizes = sensitivity.ensembles(parameters.trees, ensemble_size)
     for ensemble, size in enumerate(sizes):
         place = None
         for step in range(size):
             if begin + step < len(trees):
                 continue
             if place is None:
-                place = trainer.tree_of_row(key, ensemble, len(target), rate, size)
-            drawn, spent = _draw_tree(
+                place = tree_of_row(key, ensemble, len(target), rate, size)
+            new_tree, spent = _draw_tree(
                 codes,
                 score,
                 target,
@@ -127,51 +127,16 @@ def fit(
                 spend,
                 parameters,
             )
-            commit(memory, tree=drawn.document(), spent=[e.model_dump() for e in spent])
-            trees.append(drawn)
+            commit(memory, tree=new_tree.document(), spent=[e.model_dump() for e in spent])
+            trees.append(new_tree)
             events += spent
             progress("trees", len(trees), parameters.trees)
             # The last ensemble uses each row only once, so only rows of later trees need a score.
             last = ensemble + 1 == len(sizes)
             ahead = np.flatnonzero(place > step) if last else np.arange(len(target))
-            score[ahead] += parameters.learning_rate * drawn.values(codes, candidates, ahead)
+            score[ahead] += parameters.learning_rate * new_tree.values(codes, candidates, ahead)
         begin += size
     return Trained(tuple(trees), tuple(events), candidates)
-
-
-def _draw_tree(
-    codes: np.ndarray,
-    score: np.ndarray,
-    target: np.ndarray,
-    rows: np.ndarray,
-    candidates: Candidates,
-    place: tuple[int, int],
-    spend: Fraction,
-    parameters: Parameters,
-) -> tuple[Tree, list[Spent]]:
-    assert parameters.private is not None
-    gradients = sensitivity.gradients(score[rows], target[rows])
-    if parameters.private.random:
-        within = np.clip(gradients, -GRADIENT_UNITS, GRADIENT_UNITS)
-        drawn = noisy_leaves.grow(codes, within, candidates, spend, parameters.depth)
-        return drawn, [Spent(ensemble=place[0], tree=place[1], depth=None, epsilon=str(spend))]
-    inside = sensitivity.take_part(gradients)
-    drawn = tree.grow(
-        codes[rows[inside]],
-        gradients[inside],
-        candidates,
-        spend,
-        parameters.depth,
-        sensitivity.exact_fraction(parameters.private.regularisation),
-        sensitivity.gain_range(),
-        sensitivity.leaf_clip(sensitivity.exact_fraction(parameters.learning_rate), place[1]),
-    )
-    for_leaves, for_depth = sensitivity.split_budget(spend, parameters.depth)
-    costs = [(depth, for_depth) for depth in range(parameters.depth)] + [(None, for_leaves)]
-    return drawn, [
-        Spent(ensemble=place[0], tree=place[1], depth=depth, epsilon=str(cost))
-        for depth, cost in costs
-    ]
 
 
 def checked_settings(parameters: Parameters) -> Private:
@@ -197,6 +162,41 @@ def label_bounds(parameters: Parameters) -> tuple[float, float]:
     """Return the bounds by which labels are scaled to [-1, 1]."""
     private = checked_settings(parameters)
     return (0.0, 1.0) if private.label_bounds is None else private.label_bounds
+
+
+def _draw_tree(
+    codes: np.ndarray,
+    score: np.ndarray,
+    target: np.ndarray,
+    rows: np.ndarray,
+    candidates: Candidates,
+    place: tuple[int, int],
+    spend: Fraction,
+    parameters: Parameters,
+) -> tuple[Tree, list[Spent]]:
+    assert parameters.private is not None
+    gradients = sensitivity.gradients(score[rows], target[rows])
+    if parameters.private.random:
+        within = np.clip(gradients, -GRADIENT_UNITS, GRADIENT_UNITS)
+        new_tree = noisy_leaves.grow(codes, within, candidates, spend, parameters.depth)
+        return new_tree, [Spent(ensemble=place[0], tree=place[1], depth=None, epsilon=str(spend))]
+    inside = sensitivity.take_part(gradients)
+    new_tree = tree.grow(
+        codes[rows[inside]],
+        gradients[inside],
+        candidates,
+        spend,
+        parameters.depth,
+        sensitivity.exact_fraction(parameters.private.regularisation),
+        sensitivity.gain_range(),
+        sensitivity.leaf_clip(sensitivity.exact_fraction(parameters.learning_rate), place[1]),
+    )
+    for_leaves, for_depth = sensitivity.split_budget(spend, parameters.depth)
+    costs = [(depth, for_depth) for depth in range(parameters.depth)] + [(None, for_leaves)]
+    return new_tree, [
+        Spent(ensemble=place[0], tree=place[1], depth=depth, epsilon=str(cost))
+        for depth, cost in costs
+    ]
 
 
 def _resume(

@@ -244,6 +244,33 @@ def gains(
     return _gain(_children(counts, candidates), _children(sums, candidates), regularisation)
 
 
+def leaf_values(
+    gradients: np.ndarray, place: np.ndarray, leaves: int, regularisation: Fraction, clip: int
+) -> list[int]:
+    """Return clipped leaf values before noise: -(sum of gradients) / (rows + lambda), rounded.
+
+    Args:
+        gradients: int64, shape (n,).
+        place: Leaf of each row.
+        leaves: Number of leaves.
+        regularisation: lambda.
+        clip: Greatest absolute value, in leaf units.
+
+    Returns:
+        Integers in leaf units.
+    """
+    counts = np.bincount(place, minlength=leaves).tolist()
+    sums = np.bincount(place, gradients.astype(np.float64), minlength=leaves).tolist()
+    over, under = regularisation.denominator, regularisation.numerator
+    units = LEAF_UNITS // GRADIENT_UNITS
+    values = []
+    for count, total in zip(counts, sums, strict=True):
+        divisor = over * count + under
+        nearest = (-2 * int(total) * over * units + divisor) // (2 * divisor)
+        values.append(max(-clip, min(clip, nearest)))
+    return values
+
+
 def _children(table: np.ndarray, candidates: Candidates) -> tuple[np.ndarray, np.ndarray]:
     before = np.zeros((len(table), table.shape[1] + 1), dtype=np.int64)
     np.cumsum(table, axis=1, out=before[:, 1:])
@@ -274,30 +301,3 @@ def _gain(
         # Compute floor(over total^2 / divisor) without the product, which could overflow.
         gain = gain + over * whole + over * rest // divisor
     return gain
-
-
-def leaf_values(
-    gradients: np.ndarray, place: np.ndarray, leaves: int, regularisation: Fraction, clip: int
-) -> list[int]:
-    """Return clipped leaf values before noise: -(sum of gradients) / (rows + lambda), rounded.
-
-    Args:
-        gradients: int64, shape (n,).
-        place: Leaf of each row.
-        leaves: Number of leaves.
-        regularisation: lambda.
-        clip: Greatest absolute value, in leaf units.
-
-    Returns:
-        Integers in leaf units.
-    """
-    counts = np.bincount(place, minlength=leaves).tolist()
-    sums = np.bincount(place, gradients.astype(np.float64), minlength=leaves).tolist()
-    over, under = regularisation.denominator, regularisation.numerator
-    units = LEAF_UNITS // GRADIENT_UNITS
-    values = []
-    for count, total in zip(counts, sums, strict=True):
-        divisor = over * count + under
-        nearest = (-2 * int(total) * over * units + divisor) // (2 * divisor)
-        values.append(max(-clip, min(clip, nearest)))
-    return values

@@ -213,15 +213,6 @@ class Card(Record):
         return self.model_dump_json(indent=1).encode()
 
 
-def _own_domain(federation: Federation, feature: Feature | None) -> tuple[int, int] | None:
-    """Return the domain of a feature; None if it is the federation's."""
-    if feature is None or feature.type == "nominal":
-        return None
-    declared = federation.domain.to_domain()
-    domain = feature.domain_in(declared)
-    return None if domain == declared else (domain.lower, domain.upper)
-
-
 def make_card(
     *,
     federation: Federation,
@@ -310,6 +301,15 @@ def make_card(
             "Python": python_version(),
         },
     )
+
+
+def _own_domain(federation: Federation, feature: Feature | None) -> tuple[int, int] | None:
+    """Return the domain of a feature; None if it is the federation's."""
+    if feature is None or feature.type == "nominal":
+        return None
+    declared = federation.domain.to_domain()
+    domain = feature.domain_in(declared)
+    return None if domain == declared else (domain.lower, domain.upper)
 
 
 def _training(federation: Federation, tuned: Mapping[str, Any]) -> dict[str, Any]:

@@ -72,25 +72,6 @@ def raw_columns(federation: Federation, facts: Mapping[str, Any]) -> list[RawCol
     return [by_name[name] for name in facts["names"]]
 
 
-def _shared(federation: Federation) -> Iterator[RawColumn]:
-    for column in shared_columns(federation):
-        declared = federation.shared_features[column.feature]
-        kind: Literal["number", "bit"] = "number" if column.bit is None else "bit"
-        yield RawColumn(column.name, EVERYONE, column.feature, declared, kind, bit=column.bit)
-
-
-def _of_parties(federation: Federation, categories: Mapping[str, list[str]]) -> Iterator[RawColumn]:
-    owner = federation.label_holder
-    for name, feature in federation.parties[owner].features.items():
-        full = f"{owner}.{name}"
-        if feature.type == "nominal":
-            values = tuple(categories.get(full, ()))
-            yield RawColumn(full, owner, name, feature, "code", categories=values)
-        else:
-            yield RawColumn(full, owner, name, feature, "number")
-    yield from released_columns(federation)
-
-
 def released_columns(federation: Federation) -> Iterator[RawColumn]:
     """Yield the columns that feature holders release, in the order of the federation file."""
     domain = federation.domain.to_domain()
@@ -173,7 +154,7 @@ def importance_of(federation: Federation, text: str, held_out: Frame) -> Importa
     """
     rows = rows_for(federation, text, len(held_out.matrix))
     parts = contributions(text, held_out.matrix[rows])
-    gained = gains(text)
+    total_gains = gains(text)
     at = {name: i for i, name in enumerate(held_out.names)}
     values: dict[tuple[str, str], float] = {}
     gain: dict[tuple[str, str], float] = {}
@@ -182,25 +163,8 @@ def importance_of(federation: Federation, text: str, held_out: Frame) -> Importa
         # Add the contributions of a feature's bits before taking the absolute value.
         combined = np.abs(parts[:, :, columns].sum(axis=2))
         values[feature] = float(combined.mean()) if len(rows) else 0.0
-        gain[feature] = float(gained[columns].sum())
+        gain[feature] = float(total_gains[columns].sum())
     return Importance(len(rows), _lines(values, gain))
-
-
-def _lines(
-    values: Mapping[tuple[str, str], float], gain: Mapping[tuple[str, str], float]
-) -> tuple[ImportanceLine, ...]:
-    total = sum(values.values()) or 1.0
-    order = sorted(values, key=lambda feature: -values[feature])
-    return tuple(
-        ImportanceLine(
-            party=party,
-            feature=name,
-            value=values[party, name],
-            share=values[party, name] / total,
-            gain=gain[party, name],
-        )
-        for party, name in order
-    )
 
 
 def rows_for(federation: Federation, text: str, rows: int) -> np.ndarray:
@@ -231,3 +195,39 @@ def row_cap(training: Training, splits: int) -> int:
     row = _SECONDS_PER_STEP * leaves * training.depth
     enough = min(_SUFFICIENT_ROWS, int(_MAX_SECONDS / row))
     return min(_MAX_ROWS, max(_MIN_ROWS, enough, int(_TARGET_SECONDS / row)))
+
+
+def _shared(federation: Federation) -> Iterator[RawColumn]:
+    for column in shared_columns(federation):
+        declared = federation.shared_features[column.feature]
+        kind: Literal["number", "bit"] = "number" if column.bit is None else "bit"
+        yield RawColumn(column.name, EVERYONE, column.feature, declared, kind, bit=column.bit)
+
+
+def _of_parties(federation: Federation, categories: Mapping[str, list[str]]) -> Iterator[RawColumn]:
+    owner = federation.label_holder
+    for name, feature in federation.parties[owner].features.items():
+        full = f"{owner}.{name}"
+        if feature.type == "nominal":
+            values = tuple(categories.get(full, ()))
+            yield RawColumn(full, owner, name, feature, "code", categories=values)
+        else:
+            yield RawColumn(full, owner, name, feature, "number")
+    yield from released_columns(federation)
+
+
+def _lines(
+    values: Mapping[tuple[str, str], float], gain: Mapping[tuple[str, str], float]
+) -> tuple[ImportanceLine, ...]:
+    total = sum(values.values()) or 1.0
+    order = sorted(values, key=lambda feature: -values[feature])
+    return tuple(
+        ImportanceLine(
+            party=party,
+            feature=name,
+            value=values[party, name],
+            share=values[party, name] / total,
+            gain=gain[party, name],
+        )
+        for party, name in order
+    )

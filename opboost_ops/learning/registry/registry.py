@@ -265,25 +265,6 @@ class Registry:
         return [name for _, name in sorted(folders) if name[0] != "."]
 
 
-def _digests(files: Mapping[str, bytes]) -> dict[str, str]:
-    return {name: hashlib.sha256(raw).hexdigest() for name, raw in files.items()}
-
-
-def _rollback_path(used: Sequence[Decision]) -> list[str]:
-    """Return the champions for rollbacks, the current one last.
-
-    Champions that were rolled back are omitted; otherwise a second rollback would return to them.
-    """
-    path: list[str] = []
-    for entry in used:
-        if entry.event == "rolled back" and entry.version in path:
-            while path[-1] != entry.version:
-                path.pop()
-        else:
-            path.append(entry.version)
-    return path
-
-
 def backend_in(files: Mapping[str, bytes]) -> ModelFormat:
     """Return the model format of a version, by the name of its model file.
 
@@ -371,6 +352,25 @@ def write_groups(file: IO[bytes], groups: Iterator[pa.Table]) -> None:
         del group  # Before the next one is made.
         for each in groups:
             writer.write_table(each)
+
+
+def _digests(files: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: hashlib.sha256(raw).hexdigest() for name, raw in files.items()}
+
+
+def _rollback_path(used: Sequence[Decision]) -> list[str]:
+    """Return the champions for rollbacks, the current one last.
+
+    Champions that were rolled back are omitted; otherwise a second rollback would return to them.
+    """
+    path: list[str] = []
+    for entry in used:
+        if entry.event == "rolled back" and entry.version in path:
+            while path[-1] != entry.version:
+                path.pop()
+        else:
+            path.append(entry.version)
+    return path
 
 
 def _holds_scores(path: Path, groups: RowGroups) -> bool:

@@ -76,10 +76,6 @@ def upload_problem(site: Site, federation: str) -> str:
     return file.read_text(encoding="utf-8").partition("\n")[0] if file.exists() else ""
 
 
-def _error_file(site: Site, federation: str) -> Path:
-    return site.home / "errors" / f"mlflow_{federation}.txt"
-
-
 def tracking_server(site: Site, federation: str) -> str:
     """Return the address of the site's MLflow server; empty if none is configured.
 
@@ -92,6 +88,10 @@ def tracking_server(site: Site, federation: str) -> str:
     url = tables.models_to.url()
     require_extra("mlflow", "MLflow", "models_to in site.yaml names MLflow", "mlflow")
     return url
+
+
+def _error_file(site: Site, federation: str) -> Path:
+    return site.home / "errors" / f"mlflow_{federation}.txt"
 
 
 def _upload(url: str, *of: str) -> tuple[bool, str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from opboost_ops.exchange.rounds.protocol import LOGGER
-from opboost_ops.learning.boosters.backend import Frame, Parameters, Progress, no_progress
+from opboost_ops.learning.boosters.backend import Frame, Parameters, Progress, silent
 from opboost_ops.learning.tuning import FOLDS, trial_metric, tune
 from opboost_ops.pipeline.home import ResumeLog
 from opboost_ops.pipeline.stage import Home
@@ -27,7 +27,7 @@ def search(
     label: np.ndarray,
     parameters: Parameters,
     trials: int,
-    heard: Progress = no_progress,
+    progress: Progress = silent,
     stage: str = "train",
 ) -> dict[str, Any]:
     """Search for parameters; a retry resumes after the last logged trial.
@@ -40,7 +40,7 @@ def search(
         label: Numbers or class indices, shape (n,).
         parameters: The declared parameters.
         trials: Number of trials.
-        heard: Called after each trial.
+        progress: Called after each trial.
         stage: The stage that searches, for the log.
 
     Returns:
@@ -50,13 +50,13 @@ def search(
     of = _name(frame, label, parameters)
     scores = [line["score"] for line in map(json.loads, log.lines()) if line["of"] == of]
 
-    def tell(number: int, score: float) -> None:
+    def record(number: int, score: float) -> None:
         log.append(json.dumps({"of": of, "score": score}).encode())
         # No scores of trials: others may read this log.
         _LOG.info("trial %d of %d", number + 1, trials, extra={"stage": stage})
-        heard("trials", number + 1, trials)
+        progress("trials", number + 1, trials)
 
-    result = tune(frame, label, parameters, trials, scores, tell)
+    result = tune(frame, label, parameters, trials, scores, record)
     best = result.parameters
     return {
         "trees": best.trees,

@@ -161,6 +161,6 @@ def test_a_column_that_is_nearly_always_one_value_starts_with_numbers() -> None:
     _, rows = small()
     start = Start("random", 0, 12)
     almost = np.array([1.0 - 1e-12, 1e-12])
-    smoothing = replace(smoothing_of(rows, start), behind={"y": almost})
+    smoothing = replace(smoothing_of(rows, start), original={"y": almost})
     theta = initial_classes(rows, start, smoothing, DRAWS).theta["y"]
     assert theta.sum(axis=0) == pytest.approx(np.ones(12))
