@@ -121,15 +121,15 @@ def check_order(artifact: Artifact, plan: Plan) -> Iterator[Check]:
     if kind == "plan":
         yield answers is None, "a plan answers no artifact, but it states one"
         return
-    answered = plan.answers.get(kind)
-    yield answered is not None, "its run has no artifacts of its kind"
+    request = plan.answers.get(kind)
+    yield request is not None, "its run has no artifacts of its kind"
     if plan.is_horizontal:
         is_next = answers == _answered_round_digest(artifact, plan)
         yield is_next, "it does not answer the preceding round"
         return
-    place = f"{answered}/{plan.label_holder if answered == 'plan' else artifact.about}"
+    place = f"{request}/{plan.label_holder if request == 'plan' else artifact.about}"
     is_in_run = place in plan.artifacts and answers == plan.artifacts[place].digest
-    yield is_in_run, f"it does not answer the {answered} of its run"
+    yield is_in_run, f"it does not answer the {request} of its run"
 
 
 def _answered_round_digest(artifact: Artifact, plan: Plan) -> str:
