@@ -28,7 +28,7 @@ from opboost_ops.tables.spill.files import whole_file
 
 @dataclass(frozen=True)
 class Erasure:
-    """What forgetting a person removed, and what it could not.
+    """Result of forgetting a person: all that was removed, and all that could not be.
 
     Attributes:
         listed_before: True if the ID was on the list of forgotten people before.
