@@ -150,8 +150,8 @@ def _credit_tables(rows: int, seed: int, prefix: str) -> dict[str, pl.DataFrame]
     ids = np.array([f"{prefix}{i:07d}" for i in rng.permutation(10 * rows)[:rows]])
     frames: dict[str, pl.DataFrame] = {}
     for party, columns in tables.items():
-        known = rng.permutation(np.flatnonzero(rng.random(rows) < _KNOWN[party]))
-        frames[party] = pl.DataFrame({ID: ids[known], **{n: v[known] for n, v in columns.items()}})
+        some = rng.permutation(np.flatnonzero(rng.random(rows) < _KNOWN[party]))
+        frames[party] = pl.DataFrame({ID: ids[some], **{n: v[some] for n, v in columns.items()}})
     frames["bank"] = _with_gaps(frames["bank"], "income", 0.01, rng)
     frames["shop"] = _with_gaps(frames["shop"], "returns_share", 0.02, rng)
     frames["credit"] = _with_gaps(frames["credit"], "earlier_loans", 0.01, rng)
