@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from pyarrow import parquet
 
 from opboost_ops.verifier.outcomes import Check, NotCheckableError
 from opboost_ops.verifier.party_promises import OwnRecords, flatten
-from opboost_ops.verifier.places import read_json, sha256
+from opboost_ops.verifier.places import sha256
 from opboost_ops.verifier.plans import Plan
 from opboost_ops.verifier.sealed_rows import derive_key, hash_people
 
@@ -41,7 +42,7 @@ class Version:
 
     def json(self, name: str) -> Any:
         """A JSON file of the version."""
-        return read_json(self.folder / f"{name}.json")
+        return json.loads((self.folder / f"{name}.json").read_bytes())
 
     def table(self, name: str) -> pa.Table:
         """A table in the party's private folder of the run."""
@@ -51,7 +52,7 @@ class Version:
     def is_champion(self) -> bool:
         """True if the version is in use."""
         path = self.folder.parent / "champion.json"
-        return path.is_file() and bool(read_json(path)["version"] == self.folder.name)
+        return path.is_file() and bool(json.loads(path.read_bytes())["version"] == self.folder.name)
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -115,14 +116,19 @@ def check_champion(version: Version) -> Iterator[Check]:
     used = [event["version"] for event in version.events if event["event"] != "kept"]
     is_last = used[-1:] == [version.folder.name]
     yield version.is_champion == is_last, "the history names another champion"
+    folders = {path.name for path in version.folder.parent.iterdir() if path.is_dir()}
+    yield set(used[-1:]) <= folders, "the champion is missing"
+    if folders - {plan.artifact.run for plan in version.own.plans}:
+        yield None, "versions of runs that were removed from the store"
 
 
 def check_gate(version: Version) -> Iterator[Check]:
     """Each gate's decision follows from the recorded metrics by its rule."""
     plan, evaluation = version.plan, version.json("evaluation")
-    gate = read_json(version.own.home_file(plan, "gate.json"))
+    gate, events = json.loads(version.own.home_file(plan, "gate.json").read_bytes()), version.events
     name, new, value, promoted = (gate[key] for key in ("metric", "new", "value", "promote"))
-    first = [e["event"] for e in version.events if e["version"] == version.folder.name][:1]
+    earlier = list(takewhile(lambda event: event["version"] != version.folder.name, events))
+    first = [event["event"] for event in events[len(earlier) :][:1]]
     yield (first == ["promoted"]) == promoted, "the history differs from the gate's decision"
     metrics = evaluation["metrics"][f"federated_{evaluation['mode']}"]
     yield new == metrics.get(name), "the gate's metric is not that of the evaluation"
@@ -139,25 +145,31 @@ def check_gate(version: Version) -> Iterator[Check]:
         return
     if "overtaken" in gate:
         # The champion that the gate compared it with was replaced before it was registered.
-        in_use = {e["version"] for e in version.events if e["event"] != "kept"}
+        in_use = {e["version"] for e in events if e["event"] != "kept"}
         is_overtaken = bool(in_use - {version.folder.name})
         yield is_overtaken and promoted is False, "no other version overtook it, or it was promoted"
         return
+    is_alone = gate["version"] is None
+    is_right = promoted is False or is_alone == ({e["event"] for e in earlier} <= {"kept"})
+    yield is_right, "the gate compared it with the wrong model"
     gain = gate.get("gain")
     if gain is None:
-        # The model is private, or there is none to compare it with.
-        is_better = value is None or (new <= value if name == "mse" else new >= value)
-        yield promoted is False or is_better or tolerance > 0, "a worse model was promoted"
+        # There is no model to compare it with, or it is private, which has another rule.
+        is_better = is_alone if value is None else new >= value - tolerance
+        if name == "mse" and value is not None:
+            is_better = new <= value or tolerance > 0
+        yield promoted is False or (is_private and is_better), "a worse model was promoted"
         return
-    is_difference = abs(new - value - gain["value"]) < 1e-9
-    is_within = gain["low"] <= gain["value"] <= gain["high"]
-    yield is_difference and is_within, "the gain is not the difference of the metrics"
-    against = "alone" if gate["version"] is None else "reference"
+    is_gain = abs(new - value - gain["value"]) < 1e-9 and gain["low"] <= gain["value"]
+    yield is_gain and gain["value"] <= gain["high"], "the gain is not the difference of the metrics"
+    against = "alone" if is_alone else "reference"
     yield gate["against"] == against, "the gate compared it with the wrong model"
-    if against == "alone":
-        recorded = [evaluation[key]["label_holder_alone"][name] for key in ("gains", "metrics")]
-        yield recorded == [gain, value], "the gain is not that of the evaluation"
-    passes = gain["high"] >= 0 if against == "alone" else gain["value"] >= -tolerance
+    other = "label_holder_alone" if is_alone else "reference"
+    # A reference that cannot predict these rows has no gain in the evaluation.
+    recorded = evaluation["gains"].get(other, {} if is_alone else {name: gain})[name]
+    is_recorded = recorded == gain and (not is_alone or evaluation["metrics"][other][name] == value)
+    yield is_recorded, "the gain is not that of the evaluation"
+    passes = gain["high"] >= 0 if is_alone else gain["value"] >= -tolerance
     yield promoted == passes, "the rule gives the opposite decision"
 
 
@@ -174,7 +186,7 @@ def check_thresholds(version: Version) -> Iterator[Check]:
 def _numeric_splits(model: Path) -> Iterator[tuple[str, float]]:
     """Column and threshold of each numeric split of a model."""
     if model.suffix == ".json":
-        learner = read_json(model)["learner"]
+        learner = json.loads(model.read_bytes())["learner"]
         for tree in learner["gradient_booster"]["model"]["trees"]:
             keys = ("left_children", "split_type", "split_indices", "split_conditions")
             for left, kind, feature, threshold in zip(*(tree[key] for key in keys), strict=True):
@@ -229,13 +241,9 @@ def _train_again(version: Version, frame: pa.Table) -> str:
         "num_leaves": own.get("num_leaves", 2 ** training["depth"]),
         "max_bin_by_feature": bins,
         "max_bin": own.get("max_bin", max(bins)),
-        "min_data_in_bin": 1,
-        "feature_pre_filter": False,
-        "deterministic": True,
-        "force_col_wise": True,
-        "seed": 0,
-        "verbosity": -1,
     }
+    settings |= {"min_data_in_bin": 1, "feature_pre_filter": False, "seed": 0, "verbosity": -1}
+    settings |= {"deterministic": True, "force_col_wise": True}
     if version.task == "multiclass":
         settings["num_class"] = len(facts["classes"])
     if any(directions.values()):
@@ -328,15 +336,19 @@ def check_metrics(version: Version) -> Iterator[Check]:
     """The recorded metrics are those of the registered model on the held-out rows."""
     rows, evaluation = version.table("holdout_frame"), version.json("evaluation")
     version.require()
-    if evaluation["mode"] not in ("desensitised", "local") or version.task != "binary":
-        raise NotCheckableError("metrics of routed scoring, multiclass labels and regression")
+    mode = "local" if version.plan.is_horizontal else "desensitised"
+    is_noisy = "private.metrics_epsilon" in dict(flatten(version.plan.training))
+    if evaluation["mode"] != mode or version.task != "binary" or is_noisy:
+        raise NotCheckableError("metrics with noise, of other modes, multiclass and regression")
     label = rows.column("label").to_numpy()
     scores = _scores(version.model, _matrix(rows, version.json("columns")["names"]))
     accuracy = float(np.mean((scores > 0.5) == (label == 1)))
     computed = {"accuracy": accuracy, "auc": _auc(scores, label)}
-    for name, value in evaluation["metrics"][f"federated_{evaluation['mode']}"].items():
-        if name in computed:
-            yield abs(computed[name] - value) < 1e-9, f"the model has another {name}"
+    for name, value in evaluation["metrics"][f"federated_{mode}"].items():
+        is_same = abs(computed[name] - value) < 1e-9 if name in computed else None
+        yield is_same, f"the model's {name}"
+    if len(evaluation["metrics"]) > 1:
+        yield None, "metrics of the label holder alone, and of other modes"
 
 
 def _scores(model: Path, matrix: np.ndarray) -> np.ndarray:

@@ -24,12 +24,12 @@ def check_pins(own: OwnRecords) -> Iterator[Check]:
         if release.ended:
             yield not release.pins, f"{release.feature} still has pins of an ended release"
         elif release.pins or release.id in published:
-            path = _pin_folder(own) / release.pins
+            path = own.pins / release.pins
             content = path.read_bytes() if path.is_file() else b""
             is_whole = sealed_rows.pin_digest(own.secret, content) == release.digest
             yield is_whole, f"the pin file of {release.feature} is missing or was changed"
     files = {release.pins for release in own.state.releases.values()}
-    for path in sorted(_pin_folder(own).glob("*.pins")):
+    for path in sorted(own.pins.glob("*.pins")):
         yield path.name in files, f"{path.name} belongs to no release"
 
 
@@ -37,7 +37,7 @@ def check_forgotten(own: OwnRecords) -> Iterator[Check]:
     """No pin file has a forgotten person."""
     for release in own.state.releases.values():
         if release.pins:
-            content = (_pin_folder(own) / release.pins).read_bytes()
+            content = (own.pins / release.pins).read_bytes()
             people, _ = sealed_rows.read_pins(own.secret, content, release.rows, [])
             is_erased = own.state.forgotten.isdisjoint(people)
             yield is_erased, f"the pins of {release.feature} include forgotten people"
@@ -80,7 +80,7 @@ def _pinned_responses(
         release = own.state.releases.get(name)
         if release is None or not release.pins:
             raise NotCheckableError("pins of ended releases")
-        content = (_pin_folder(own) / release.pins).read_bytes()
+        content = (own.pins / release.pins).read_bytes()
         own_columns = [column for column in columns if column.feature == feature]
         people, responses = sealed_rows.read_pins(own.secret, content, release.rows, own_columns)
         if own.state.forgotten and not people.keys() >= set(hashes):
@@ -139,10 +139,6 @@ def _compare(own: OwnRecords, plan: Plan, artifact: Artifact, files: Mapping[str
     derived = dict(sealed_rows.encrypt_files(own.secret, key, artifact, files) if key else files)
     stored = {name: path.read_bytes() for name, path in artifact.stored.items()}
     return derived == stored, "its files differ from those derived from the party's own files"
-
-
-def _pin_folder(own: OwnRecords) -> Path:
-    return own.party.path("pins", "pins") or Path()
 
 
 def _read_month_key(own: OwnRecords, plan: Plan) -> bytes:

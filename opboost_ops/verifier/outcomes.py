@@ -10,8 +10,8 @@ Check = tuple[bool | None, str]
 #: A function ``check_<promise>`` with its subjects: each a name for the report, and arguments.
 Checks = tuple[Callable[..., Iterable[Check]], Iterable[tuple[str, tuple[Any, ...]]]]
 
-#: Exceptions raised by reading the fields of a damaged or foreign file.
-READ_ERRORS = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, OSError)
+#: Exceptions raised by reading a damaged or foreign file; libraries raise their own.
+READ_ERRORS = (Exception,)
 
 
 class NotCheckableError(Exception):
@@ -43,6 +43,8 @@ class Promise:
                 self._record(passed, problem, where)
         except NotCheckableError as missing:
             self._record(None, str(missing), where)
+        except ImportError as missing:
+            self._record(None, f"the package {missing.name}", where)
         except READ_ERRORS:
             self._record(False, "it cannot be read", where)
 
@@ -51,12 +53,10 @@ class Promise:
             self.checked += 1
             problem = f"{where}: {problem}" if where else problem
         problems = self.missing if passed is None else self.broken
+        # Anyone who can write the store selects its names, which could imitate lines of the report.
+        problem = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in problem)
         if not passed and problem not in problems:
             problems.append(problem)
-
-    def to_json(self) -> dict[str, Any]:
-        """The outcome as JSON values."""
-        return {"status": self.status, **asdict(self)}
 
     def __str__(self) -> str:
         missing = "; ".join(self.missing)
@@ -99,7 +99,8 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         """The outcome as JSON values."""
-        return {"place": self.place, "promises": [promise.to_json() for promise in self.promises]}
+        promises = [{"status": promise.status, **asdict(promise)} for promise in self.promises]
+        return {"place": self.place, "promises": promises}
 
     def lines(self) -> Iterator[str]:
         """The report as text, one line per promise."""

@@ -1,9 +1,11 @@
 """Promises that every party can check with its own folder and the store."""
 
+import hmac
 import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +15,7 @@ from opboost_ops.verifier import sealed_rows
 from opboost_ops.verifier.outcomes import READ_ERRORS, Check, NotCheckableError
 from opboost_ops.verifier.party_state import Loss, PartyState, full_range_loss
 from opboost_ops.verifier.places import DOCUMENT, Artifact, Party, canonical, sha256
-from opboost_ops.verifier.plans import RELEASES, ROUNDS, Plan
+from opboost_ops.verifier.plans import KINDS, RELEASES, ROUNDS, Plan
 
 #: Paths in a federation file that may change without a new agreement. ``training`` is compared
 #: separately; agreements contain the counts of a designed channel as the channel's digest.
@@ -29,47 +31,42 @@ _FREE_TRAINING = frozenset(
 )
 
 #: Defaults of ``training`` for keys that an agreement omits; all others are null.
-_DEFAULT_TRAINING = {
-    "trainer": "lightgbm",
-    "trees": 80,
-    "learning_rate": 0.1,
-    "depth": 3,
-    "holdout": 0.2,
-    "tolerance": 0.0,
-    "private": {"epsilon": 4.0, "delta": 1e-6},
-}
+_DEFAULT_TRAINING = {"trainer": "lightgbm", "trees": 80, "learning_rate": 0.1, "depth": 3} | {
+    "holdout": 0.2, "tolerance": 0.0, "private": {"epsilon": 4.0, "delta": 1e-6}
+}  # fmt: skip
 
 
 class OwnRecords:
     """A party's folder, database and keys, with the plans and artifacts of its runs.
 
     ``published`` are the artifacts that the party signed, except those ``lost`` before a recovery;
-    ``entries`` are ledger entries by artifact or release; ``charges`` are those of releases.
+    ``entries`` are ledger entries by artifact, ``kinds`` by run; ``charges`` are those of releases.
     """
 
     def __init__(self, party: Party, state: PartyState, plans: list[Plan]) -> None:
         self.party, self.state, self.plans = party, state, plans
+        self.pins = party.path("pins", "pins") or Path()
         self.artifacts = [(a, plan) for plan in plans for a in plan.artifacts.values()]
         signed = [(a, p) for a, p in self.artifacts if p.signer(a.kind, a.about) == party.name]
         self.lost = [each for each in signed if self._was_lost(*each)]
         self.published = [each for each in signed if each not in self.lost]
         self.entries: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        self.kinds: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         for entry in state.entries:
             self.entries[entry["artifact"]].append(entry)
+            self.kinds[entry["federation"], entry["run"]].add(entry["kind"])
         local = [entry for entry in state.entries if entry["account"] == "local_dp"]
         self.charges = [entry for entry in local if entry["artifact"] == entry["release"]]
 
     def _was_lost(self, artifact: Artifact, plan: Plan) -> bool:
         """True if a recovery, which is a checkpoint without run, skipped the artifact's number."""
-        try:
-            number = artifact.manifest["head"]["number"]
-        except READ_ERRORS:
-            return False
         place = (artifact.federation, plan.receiver(artifact) or plan.label_holder, "")
-        return any(
-            (name, to, run) == place and after < number <= last
-            for name, to, last, after, run, _ in self.state.checkpoints
-        )
+        with suppress(*READ_ERRORS):
+            number = artifact.manifest["head"]["number"]
+            for name, to, last, after, run, _, _ in self.state.checkpoints:
+                if (name, to, run) == place and after < number <= last:
+                    return True
+        return False
 
     @property
     def spent(self) -> dict[str, Loss]:
@@ -102,7 +99,8 @@ class OwnRecords:
             raw = sealed_rows.decrypt_file(raw, self.encryption_key(plan), artifact.digest, name)
         if sha256(raw) != artifact.manifest["files"][name]["sha256"]:
             raise ValueError("wrong digest")
-        return sealed_rows.remove_salt(raw) if artifact.is_encrypted else raw
+        # A salted file is 32 bytes of salt, 8 bytes of length, the content, and zeros.
+        return raw[40:][: int.from_bytes(raw[32:40], "little")] if artifact.is_encrypted else raw
 
     def home_file(self, plan: Plan, name: str) -> Path:
         """A file in the party's private folder of a run; NotCheckableError if it was removed."""
@@ -114,31 +112,43 @@ class OwnRecords:
 
 
 def check_audit(own: OwnRecords) -> Iterator[Check]:
-    """The audit log is an unbroken hash chain and records all published and received artifacts."""
-    previous, logged = "0" * 64, set()
-    received: dict[str, str] = {}
+    """The audit log is an unbroken hash chain and records what was agreed, published, received."""
+    previous, logged, in_force = "0" * 64, set(), set()
+    agreements = {a.place: plan.document["agreement"] for a, plan in own.published}
+    digests: dict[str, str] = {}
     for expected, (number, text, digest) in enumerate(own.state.audit, start=1):
         chained = sha256(f"{previous}\n{number}\n{text}".encode())
         yield number == expected and digest == chained, f"the chain is broken at entry {expected}"
         previous, entry = digest, json.loads(text)
-        if entry["action"] in ("sent", "answered"):
-            logged.add((entry["place"], entry["artifact"]))
-        elif entry["action"] == "received":
-            received[entry["place"]] = entry["artifact"]
+        action, place, artifact_digest = (entry[key] for key in ("action", "place", "artifact"))
+        if action == "agreed":
+            in_force.add(artifact_digest)
+        elif action == "withdrawn":
+            in_force.discard(artifact_digest)
+        elif action in ("sent", "answered", "received"):
+            # Rounds have an entry per resumption.
+            first = digests.setdefault(place, artifact_digest)
+            is_one = first == artifact_digest or place.endswith("/all")
+            yield is_one, f"{place} has entries for two artifacts"
+            if action != "received":
+                logged.add((place, artifact_digest))
+                is_agreed = place not in agreements or agreements[place] in in_force
+                yield is_agreed, f"{place} was published under no agreement in force"
+    yield in_force == own.state.in_force, "the database has other agreements in force"
     for artifact, _ in own.published:
         if artifact.kind not in ROUNDS:
             is_logged = (artifact.place, artifact.digest) in logged
             yield is_logged, f"no entry for {artifact.place}"
     for artifact, _ in own.artifacts:
-        is_same = received.get(artifact.place, artifact.digest) == artifact.digest
+        is_same = digests.get(artifact.place, artifact.digest) == artifact.digest
         yield is_same, f"{artifact.place} is not the artifact that was received"
     for plan in own.plans:
         rounds = [a for a, its in own.published if its is plan and a.kind in ROUNDS]
-        if rounds:
+        if rounds and rounds[0].of_run in own.state.open_sessions:
+            yield None, "the rounds of runs that did not end"
+        elif rounds:
             is_logged = any(entry in logged for entry in _round_entries(own, plan, rounds))
             yield is_logged, f"no entry for the rounds of {plan.run}"
-    if own.lost:
-        yield None, "entries from before a recovery, which were lost"
 
 
 def _round_entries(own: OwnRecords, plan: Plan, rounds: list[Artifact]) -> Iterator[Any]:
@@ -206,18 +216,31 @@ def flatten(value: Any, path: str = "") -> Iterator[tuple[str, bytes]]:
 
 def check_ledger(own: OwnRecords, artifact: Artifact, plan: Plan) -> Iterator[Check]:
     """Every published artifact has its ledger entries and is committed."""
+    kinds = own.kinds[artifact.of_run]
     if artifact.kind in ROUNDS:
         # The ledger has entries per run, not per round; they precede the first round.
-        kinds = {entry["kind"] for entry in own.state.entries if entry["run"] == artifact.run}
-        yield any(kind.startswith("boost_") for kind in kinds), "no entry for its rounds"
+        has_entry = any(kind == "model" or kind.startswith("boost_") for kind in kinds)
+        yield has_entry, "no entry for its rounds"
         return
-    entries = own.entries[artifact.digest]
-    names = sorted(artifact.manifest["losses"]) if artifact.kind in RELEASES else []
-    charged = sorted(entry["feature"] for entry in entries if entry["account"] == "local_dp")
-    yield bool(entries) and charged == names, "its ledger entries are missing or incomplete"
+    entries, manifest = own.entries[artifact.digest], artifact.manifest
+    losses, releases = manifest["losses"], manifest["releases"]
+    published = {name: (releases[name.partition("=")[0]], losses[name]) for name in losses}
+    local = [entry for entry in entries if entry["account"] == "local_dp"]
+    charged = {entry["feature"]: (entry["release"], entry["loss"]) for entry in local}
+    is_complete = bool(entries) and charged == published and len(local) == len(published)
+    yield is_complete, "its ledger entries are missing or incomplete"
+    if artifact.kind == "routes":
+        # With pinned values, a feature has an entry per release, otherwise per run.
+        recorded = own.state.run_releases.get(artifact.of_run, {})
+        for feature in {column.partition("=")[0] for column in manifest["columns"]}:
+            places = (f"routed/{recorded.get(feature)}", f"routed/{plan.run}/{feature}")
+            has_entry = any(own.entries[sha256(place.encode())] for place in places)
+            yield has_entry, f"no entry for routed answers about {feature}"
+    elif artifact.kind in RELEASES:
+        yield "check_table" in kinds, "no entry for the check of its table"
     yield artifact.digest in own.state.commits, "it is not committed"
     receiver = plan.receiver(artifact) or artifact.about
-    expected = (receiver, artifact.run, artifact.kind, artifact.manifest["rows"])
+    expected = (receiver, artifact.run, artifact.kind, manifest["rows"])
     stated = {tuple(entry[key] for key in ("receiver", "run", "kind", "rows")) for entry in entries}
     yield stated <= {expected}, "its entry states another receiver, run, kind or row count"
 
@@ -228,14 +251,41 @@ def check_state(own: OwnRecords, artifact: Artifact, plan: Plan) -> Iterator[Che
     if head is not None:
         receiver = plan.receiver(artifact) or plan.label_holder
         checkpoint = (artifact.federation, receiver, head["number"], head["head"])
-        stored = {(name, to, number, d) for name, to, number, _, _, d in own.state.checkpoints}
+        stored = {(name, to, number, d) for name, to, number, _, _, d, _ in own.state.checkpoints}
         yield checkpoint in stored, "the database was rolled back"
+
+
+def check_history(own: OwnRecords) -> Iterator[Check]:
+    """Each checkpoint follows from the entries that the ledger had at that time."""
+    last: dict[tuple[str, str], tuple[int, str, int]] = {}
+    for name, receiver, number, _, run, head, entry in own.state.checkpoints:
+        latest, previous, begin = last.get((name, receiver), (0, "0" * 64, 0))
+        if number >= latest:
+            last[name, receiver] = number, head, entry
+        key = sealed_rows.derive_key(own.secret, f"heads:{name}/{receiver}")
+        mac = hmac.new(key, f"{previous}\n{number}\n{run}".encode(), "sha256")
+        for event in own.state.entries:
+            is_for = (event["federation"], event["receiver"]) == (name, receiver)
+            if is_for and begin < event["id"] <= entry and event["kind"] in KINDS:
+                mac.update("\n{run}/{kind}/{artifact}".format_map(event).encode())
+        # A recovery's checkpoint, without a run, covers entries that were lost.
+        yield not run or mac.hexdigest() == head, f"checkpoint {number} had other entries"
+
+
+def check_recovered(own: OwnRecords, artifact: Artifact, plan: Plan) -> Iterator[Check]:
+    """Releases from before a recovery are charged, and the recovery is in the ledger."""
+    for feature, name in artifact.manifest["releases"].items():
+        yield name in own.state.releases, f"{feature} is not charged"
+    place = (artifact.federation, plan.receiver(artifact) or plan.label_holder, "recovered")
+    stated = {(e["federation"], e["receiver"], e["kind"]) for e in own.state.entries}
+    yield place in stated, "no entry for a recovery"
+    yield None, "other promises about artifacts from before a recovery"
 
 
 def check_releases(own: OwnRecords, artifact: Artifact, plan: Plan) -> Iterator[Check]:
     """Every published column belongs to a release to its receiver that was charged its loss."""
     stated, losses = artifact.manifest["releases"], artifact.manifest["losses"]
-    recorded = own.state.run_releases.get((artifact.federation, artifact.run), {})
+    recorded = own.state.run_releases.get(artifact.of_run, {})
     yield stated == recorded, "its releases are not those that were recorded for its run"
     features = plan.parties[own.party.name]["features"].keys()
     yield stated.keys() == features, "its features are not those of the plan"
@@ -269,11 +319,15 @@ def check_budgets(own: OwnRecords) -> Iterator[Check]:
     charged = _totals((e["column"], full_range_loss(e["loss"])) for e in own.charges)
     for column in sorted({*spent, *charged}):
         yield spent.get(column) == charged.get(column), f"the charges of {column} do not add up"
+    named = set()
     for name, rule in (policy.get("features") or {}).items():
+        named.add(column := str((rule or {}).get("column") or name).strip())
         if rule and rule.get("budget") is not None:
-            column = str(rule.get("column") or name).strip()
             within = spent.get(column, 0) <= Fraction(rule["budget"])
             yield within, f"{column} exceeds its budget"
+    yield None, "the raw column of a release"
+    for column in sorted(spent.keys() - named):
+        yield None, f"the budget of {column}, which policy.yaml does not name"
     budget = (policy.get("all_features") or {}).get("budget")
     if budget is not None:
         total = sum(spent.values(), Fraction(0))
@@ -285,6 +339,7 @@ def check_queries(own: OwnRecords) -> Iterator[Check]:
     per_month: dict[tuple[str, str], int] = defaultdict(int)
     totals: dict[str, int] = defaultdict(int)
     for receiver, month, _, people in own.state.answered_queries:
+        yield people >= 0, f"the count of a query in {month} is negative"
         per_month[receiver, month] += people
         totals[receiver] += people
     caps = own.party.policy.get("alignment") or {}

@@ -33,15 +33,12 @@ class Release(NamedTuple):
 
 
 class PartyState:
-    """The content of a party's database; ValueError if the file is not one of this version."""
+    """The content of a party's database; sqlite3.Error if the file is not one of this version."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            address = f"{path.resolve().as_uri()}?mode=ro"
-            with closing(sqlite3.connect(address, uri=True)) as database:
-                self._read(database)
-        except sqlite3.Error:
-            raise ValueError("not a database of this version") from None
+        address = f"{path.resolve().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True)) as database:
+            self._read(database)
 
     def _read(self, database: sqlite3.Connection) -> None:
         def rows(query: str) -> list[Any]:
@@ -51,43 +48,40 @@ class PartyState:
             raise ValueError("another version")
         # The party's name and the fingerprint of its secret.
         self.party, self.secret = rows("SELECT party, secret FROM state")[0]
-        # Agreements by digest.
-        self.agreements = {
-            digest: json.loads(content)
-            for digest, content in rows("SELECT digest, content FROM agreements")
-        }
+        # Agreements by digest, and the digests of those that were not withdrawn.
+        agreements = rows("SELECT digest, content, withdrawn FROM agreements")
+        self.agreements = {digest: json.loads(content) for digest, content, _ in agreements}
+        self.in_force = {digest for digest, _, withdrawn in agreements if withdrawn is None}
         # Number, text and hash of each audit entry.
         self.audit = rows("SELECT number, entry, hash FROM audit ORDER BY number")
-        # Ledger entries.
-        self.entries = [json.loads(event) for (event,) in rows("SELECT event FROM entries")]
+        # Ledger entries, each with its number.
+        entries = rows("SELECT id, event FROM entries ORDER BY id")
+        self.entries = [{**json.loads(event), "id": number} for number, event in entries]
         # Digests of committed artifacts, which are known to be published.
         self.commits = {artifact for (artifact,) in rows("SELECT artifact FROM commits")}
-        releases = [
-            Release(*row)._replace(losses=json.loads(row[5]))
-            for row in rows(
-                'SELECT id, kind, feature, "column", receiver, losses, ended, pins, digest, rows '
-                "FROM column_releases ORDER BY number"
-            )
-        ]
-        self.releases = {release.id: release for release in releases}
-        # The release of each feature, by federation and run.
-        self.run_releases = {
-            (federation, run): json.loads(names)
-            for federation, run, names in rows("SELECT federation, run, releases FROM run_releases")
-        }
-        # Federation, receiver, number, preceding number, run and digest of each checkpoint.
-        self.checkpoints = rows(
-            'SELECT federation, receiver, number, "after", run, head FROM checkpoints'
+        releases = rows(
+            'SELECT id, kind, feature, "column", receiver, losses, ended, pins, digest, rows '
+            "FROM column_releases ORDER BY number"
         )
+        self.releases = {r[0]: Release(*r)._replace(losses=json.loads(r[5])) for r in releases}
+        # Federation and run of sessions of rounds that did not end.
+        self.open_sessions = rows("SELECT federation, run FROM sessions WHERE ended_at IS NULL")
+        # The release of each feature, by federation and run.
+        recorded = rows("SELECT federation, run, releases FROM run_releases")
+        self.run_releases = {(name, run): json.loads(releases) for name, run, releases in recorded}
+        # Federation, receiver, number, preceding number, run, digest and last entry of checkpoints.
+        checkpoint = 'federation, receiver, number, "after", run, head, entry'
+        self.checkpoints = rows(f"SELECT {checkpoint} FROM checkpoints ORDER BY id")  # noqa: S608
         # Receiver, month, query and number of new people of each answered query.
         self.answered_queries = rows('SELECT receiver, epoch, "query", people FROM asked')
         # Keyed hashes of forgotten people.
-        self.forgotten = {
-            bytes.fromhex(person) for (person,) in rows("SELECT person FROM forgotten")
-        }
+        forgotten = rows("SELECT person FROM forgotten")
+        self.forgotten = {bytes.fromhex(person) for (person,) in forgotten}
 
 
 def full_range_loss(curve: Mapping[str, Any]) -> Loss:
-    """The exact loss across the full range, which is the last of a curve."""
+    """The exact loss across the full range, which is the last of a curve and never negative."""
     loss = curve["loss"][-1]
+    if loss != "inf" and not loss >= 0:
+        raise ValueError("not a loss")
     return float("inf") if loss == "inf" else Fraction(loss)

@@ -33,7 +33,7 @@ class Artifact:
     def __init__(self, place: str, folder: Path) -> None:
         self.place, self.folder = place, folder
         self.federation, self.run, self.kind, self.about, *rounds = place.split("/")
-        self.round = "".join(rounds)
+        self.round, self.of_run = "".join(rounds), (self.federation, self.run)
 
     @cached_property
     def raw(self) -> bytes:
@@ -121,11 +121,6 @@ def read_small(path: Path) -> bytes:
     if len(content) > _MAX_BYTES:
         raise ValueError("too large")
     return content
-
-
-def read_json(path: Path) -> Any:
-    """The JSON value in a file."""
-    return json.loads(path.read_bytes())
 
 
 def sha256(content: bytes) -> str:

@@ -1,16 +1,11 @@
 """A run's plan: its parties, the columns they release by which mechanism, and its artifacts.
 
 A plan contains a federation file without entries at their default, but with all of ``training``.
-
-A file is salted and padded before encryption: 32 bytes of salt, 8 bytes of length, the content,
-and zeros up to a multiple of 4,096 bytes. Below 1,000 rows, the padded size is at least
-40 + (2048 + 32 rows) bytes per column, so that it does not depend on a document's content.
 """
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -25,6 +20,7 @@ _UNENCRYPTED = {"plan", "round_key", "decision"}  # addressed to all parties
 _ADDRESSED = {"psi_query", "split_request", "route_request"}  # to the party that the place names
 ROUNDS = {"round_key", "masked", "decision"}  # messages of rounds in horizontal learning
 RELEASES = {"ranks", "values"}  # contain randomised cells and state their loss
+KINDS = {*_BY_LABEL_HOLDER, *RELEASES, "psi_answer", "shares", "split_values", "routes"} - ROUNDS
 
 #: Characters that are percent-encoded in column names of a model.
 _ESCAPED_IN_NAMES = re.compile(r"[\s\",:\[\]{}/\\]")
@@ -64,13 +60,18 @@ class Column(NamedTuple):
         return sha256(repr(facts).encode())
 
 
-@dataclass(frozen=True)
 class Plan:
-    """A run's plan."""
+    """A run's plan, with its federation file and the artifacts of its run."""
 
-    artifact: Artifact
-    document: Mapping[str, Any]
-    artifacts: Artifacts = field(default_factory=dict)  # all artifacts of the run
+    def __init__(self, artifact: Artifact, document: Mapping[str, Any], artifacts: Artifacts):
+        self.artifact, self.document, self.artifacts = artifact, document, artifacts
+        self.federation = dict(document["federation"])
+        self.parties, self.training = (dict(self.federation[k]) for k in ("parties", "training"))
+        self.run = f"{artifact.federation}/{artifact.run}"
+        self.is_horizontal = self.federation.get("learning") == "horizontal"
+        self.scoring_mode = str(self.federation.get("scoring", {}).get("mode", "desensitised"))
+        # For private training, ranks number all outputs of a mechanism.
+        self.numbers_outputs = self.training["trainer"] == "dpboost"
 
     @classmethod
     def read(cls, artifacts: Artifacts) -> "Plan":
@@ -81,31 +82,6 @@ class Plan:
         if not is_known or plan.label_holder not in plan.parties:
             raise ValueError("no plan")
         return plan
-
-    @property
-    def run(self) -> str:
-        """The name of the run, ``<federation>/<run>``."""
-        return f"{self.artifact.federation}/{self.artifact.run}"
-
-    @property
-    def federation(self) -> dict[str, Any]:
-        """The federation file in the plan."""
-        return dict(self.document["federation"])
-
-    @property
-    def parties(self) -> dict[str, Any]:
-        """Declarations of the parties by name."""
-        return dict(self.federation["parties"])
-
-    @property
-    def training(self) -> dict[str, Any]:
-        """The section ``training`` of the federation file."""
-        return dict(self.federation["training"])
-
-    @property
-    def is_horizontal(self) -> bool:
-        """True if the parties have the same columns of different people."""
-        return bool(self.federation.get("learning", "vertical") == "horizontal")
 
     @cached_property
     def label_holder(self) -> str:
@@ -125,16 +101,6 @@ class Plan:
         """True if a row can be opened only if each of several feature holders has the person."""
         is_left_join = self.federation.get("alignment", {}).get("overlap", "common") == "left"
         return not is_left_join and len(self.feature_holders) > 1
-
-    @property
-    def numbers_outputs(self) -> bool:
-        """True if ranks number all outputs of a mechanism, as for private training."""
-        return bool(self.training["trainer"] == "dpboost")
-
-    @property
-    def scoring_mode(self) -> str:
-        """The scoring mode of new rows: desensitised, routed or local."""
-        return str(self.federation.get("scoring", {}).get("mode", "desensitised"))
 
     def signer(self, kind: str, about: str) -> str:
         """The only party that may sign an artifact of this kind about a party."""

@@ -12,7 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -115,10 +114,7 @@ def content_hash(key: bytes, messages: Sequence[bytes], rows: Sequence[bytes]) -
 
 
 def zero_shares(pairs: Sequence[bytes], messages: Sequence[bytes], target: int) -> list[bytes]:
-    """A holder's shares of zero for a target holder's rows, 16 bytes per person.
-
-    ``pairs`` are its shared keys with the other holders; ``target`` is the target's number.
-    """
+    """A holder's shares of zero for a target, by its keys with others; 16 bytes per person."""
     block, place = divmod(16 * target, _BLOCK)
     shares = []
     for message in messages:
@@ -136,8 +132,8 @@ def seal_table(
     """The nonce of a sealed table, and its sorted entries.
 
     ``name`` is the artifact's kind, with ``-z`` if there are shares of zero; ``place`` the plan's
-    run and digest; ``body`` the exponent's seed and the content hash, on which the nonce depends.
-    A person is the point, the share of zero and the message; a row is packed codes.
+    run and digest; ``body`` the exponent's seed and the content hash. A person is the point, the
+    share of zero and the message.
     """
     content = hashlib.blake2b(body, digest_size=32).hexdigest()
     length = _TAG_BYTES + len(rows[0])
@@ -206,16 +202,7 @@ def decrypt_file(raw: bytes, key: bytes, digest: str, name: str) -> bytes:
     shared = private.exchange(X25519PublicKey.from_public_bytes(sender))
     public = private.public_key().public_bytes_raw()
     file_key = derive_key(shared, b"file:" + sender + public + about)
-    try:
-        return AESGCM(file_key).decrypt(nonce, raw[_KEY + _ENVELOPE_NONCE :], about)
-    except InvalidTag:
-        raise ValueError("not encrypted to this key") from None
-
-
-def remove_salt(raw: bytes) -> bytes:
-    """The content of a decrypted file, without salt and padding."""
-    begin = _SALT + _LENGTH
-    return raw[begin : begin + int.from_bytes(raw[_SALT:begin], "little")]
+    return AESGCM(file_key).decrypt(nonce, raw[_KEY + _ENVELOPE_NONCE :], about)
 
 
 def key_pair(path: Path) -> tuple[bytes, str]:

@@ -4,10 +4,10 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from opboost_ops.verifier import places
@@ -57,11 +57,15 @@ def check_keys(plan: Plan, federations: Mapping[str, Mapping[str, Any]]) -> Iter
 def check_strays(folder: Path, runs: Mapping[str, Artifacts]) -> Iterator[Check]:
     """The store contains only files of artifacts."""
     folders = {artifact.folder for artifacts in runs.values() for artifact in artifacts.values()}
-    for path in folder.rglob("*") if runs else ():
-        name = path.relative_to(folder).as_posix()
+    # In a bucket, an artifact's files are in a hidden folder beside the file that names it.
+    pointers = {at.parent / places.PUBLISHED for at in folders if at.name.startswith(".")}
+    for path in folder.rglob("*"):
+        name, is_link = path.relative_to(folder).as_posix(), path.is_symlink()
         # Hidden files are the store's identity and leftovers of writers that crashed.
-        if path.is_file() and path.name != places.PUBLISHED and not re.search(r"(^|/)\.", name):
-            yield path.parent in folders, f"{name} does not belong to an artifact"
+        if (is_link or not path.is_dir()) and not re.search(r"(^|/)\.", name):
+            is_in_artifact = path.parent in folders or path in pointers
+            is_own = is_in_artifact and path.is_file() and not is_link
+            yield is_own, f"{name} does not belong to an artifact"
 
 
 def check_signatures(artifact: Artifact, plan: Plan) -> Iterator[Check]:
@@ -84,8 +88,7 @@ def check_publishers(artifact: Artifact, plan: Plan) -> Iterator[Check]:
 def check_files(artifact: Artifact, _: Plan) -> Iterator[Check]:
     """Each artifact has exactly the files that its manifest lists, with their sizes."""
     present = {path.name for path in artifact.folder.iterdir() if path.is_file()}
-    listed = {path.name for path in artifact.stored.values()}
-    listed |= {places.MANIFEST, places.SIGNATURE}
+    listed = {path.name for path in artifact.stored.values()} | {places.MANIFEST, places.SIGNATURE}
     yield present == listed, "its files are not those that its manifest lists"
     for name, path in artifact.stored.items():
         size = artifact.manifest["files"][name]["size"]
@@ -207,8 +210,8 @@ def check_losses(artifact: Artifact, plan: Plan) -> Iterator[Check]:
 
 def check_experiments(artifact: Artifact, plan: Plan) -> Iterator[Check]:
     """All artifacts of a run agree on whether the run is an experiment without a guarantee."""
-    planned = plan.artifact.manifest["experiment"]
-    yield artifact.manifest["experiment"] is planned, "it differs from its plan"
+    is_experiment = plan.artifact.manifest["experiment"]
+    yield artifact.manifest["experiment"] is is_experiment, "it differs from its plan"
 
 
 def check_checkpoints(artifact: Artifact, plan: Plan, states: States) -> Iterator[Check]:
@@ -238,11 +241,9 @@ def check_checkpoints(artifact: Artifact, plan: Plan, states: States) -> Iterato
 def _is_signed(keys: Iterable[str], message: bytes, signature: bytes) -> bool:
     """True if the signature of a message is valid under any of the Ed25519 keys, base64."""
     for key in keys:
-        try:
+        with suppress(*READ_ERRORS):
             Ed25519PublicKey.from_public_bytes(base64.b64decode(key)).verify(signature, message)
-        except (InvalidSignature, *READ_ERRORS):
-            continue
-        return True
+            return True
     return False
 
 

@@ -1,6 +1,7 @@
 """The entry point, and the list of all checks: each promise with the things it is checked on."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,7 +23,7 @@ def verify(places: Sequence[str | Path]) -> list[Outcome]:
         InvalidPlaceError: A place is neither a federation's, a party's nor a store's.
     """
     everything = Places(places)
-    outcomes, plans = [], {}
+    outcomes, plans = [], dict[str, list[Plan]]()
     with TemporaryDirectory() as temporary:
         for number, store in enumerate(everything.stores):
             name = store.rstrip("/").rpartition("/")[2]
@@ -32,22 +33,16 @@ def verify(places: Sequence[str | Path]) -> list[Outcome]:
             except OSError:
                 outcomes.append(Outcome(f"store {name}").check([(check_store, [("", ())])]))
                 continue
-            plans[store] = list(_readable_plans(runs))
+            plans[store] = []
+            for artifacts in runs.values():
+                with suppress(*READ_ERRORS):  # `check_plan` reports damaged plans.
+                    plans[store].append(Plan.read(artifacts))
             checks = _store_checks(folder, runs, plans[store], everything.federations)
             outcomes.append(Outcome(f"store {name}").check(checks))
         for party in everything.parties.values():
             checks = _party_checks(party, plans.get(party.store, []))
             outcomes.append(Outcome(f"party {party.name}").check(checks))
     return outcomes
-
-
-def _readable_plans(runs: Mapping[str, Artifacts]) -> Iterator[Plan]:
-    """The plans of runs, without damaged ones, which `check_plan` reports."""
-    for artifacts in runs.values():
-        try:
-            yield Plan.read(artifacts)
-        except READ_ERRORS:
-            continue
 
 
 def check_store() -> Iterator[Check]:
@@ -65,10 +60,9 @@ def check_database(party: Party, own: OwnRecords | None) -> Iterator[Check]:
 
 def _read_own_records(party: Party, plans: Sequence[Plan]) -> OwnRecords | None:
     own_plans = [plan for plan in plans if party.name in plan.parties]
-    try:
+    with suppress(*READ_ERRORS):
         return OwnRecords(party, PartyState(party.database), own_plans) if party.database else None
-    except READ_ERRORS:
-        return None
+    return None
 
 
 def _store_checks(
@@ -105,6 +99,9 @@ def _party_checks(party: Party, plans: Sequence[Plan]) -> Iterator[Checks]:
     every = [(a.place, (own, a, plan)) for a, plan in own.published]
     yield party_promises.check_ledger, every
     yield party_promises.check_state, every
+    yield party_promises.check_history, [("checkpoints", (own,))]
+    if own.lost:
+        yield party_promises.check_recovered, [(a.place, (own, a, plan)) for a, plan in own.lost]
     received = [(a, plan) for a, plan in own.artifacts if plan.receiver(a) == party.name]
     if received:
         yield party_promises.check_received, [(a.place, (own, a, p)) for a, p in received]

@@ -13,7 +13,16 @@ import pytest
 from opboost_ops.verifier import verify
 from opboost_ops.verifier.places import sha256
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
-from tests.verifier.tampering import broken, changed, flip, place, resign, verified
+from tests.integration.pipeline.scoring_data import dataset
+from tests.verifier.tampering import (
+    broken,
+    changed,
+    flip,
+    place,
+    resign,
+    statuses,
+    verified,
+)
 
 Tamper = Callable[[Workspace], None]
 
@@ -152,6 +161,40 @@ def a_worse_gain(workspace: Workspace) -> None:
     changed(home(workspace) / "gate.json", change)
 
 
+def not_compared(workspace: Workspace) -> None:
+    """Promoted without a comparison, which only private models may be."""
+    changed(home(workspace) / "gate.json", lambda gate: gate.update(gain=None, value=None))
+
+
+def another_gain(workspace: Workspace) -> None:
+    """Above the evaluation's, with the label holder's columns alone below theirs."""
+
+    def change(gate: Any) -> None:
+        gate["value"] -= 0.1
+        gate["gain"] = {"low": 0.0, "value": gate["gain"]["value"] + 0.1, "high": 1.0}
+
+    changed(home(workspace) / "gate.json", change)
+
+
+def first_once_more(workspace: Workspace) -> None:
+    """There was a champion before, with which it was not compared."""
+    history = workspace.models / "history.jsonl"
+    earlier = {"at": "", "version": SECOND_RUN, "event": "promoted", "why": ""}
+    history.write_text(json.dumps(earlier) + "\n" + history.read_text())
+
+
+def champion_that_is_gone(workspace: Workspace) -> None:
+    history = workspace.models / "history.jsonl"
+    later = {"at": "", "version": SECOND_RUN, "event": "promoted", "why": ""}
+    history.write_text(history.read_text() + json.dumps(later) + "\n")
+    no_champion(workspace)
+
+
+def no_model(workspace: Workspace) -> None:
+    """LightGBM refuses it by an error of its own."""
+    register(workspace, "model.txt", "tree\nversion=v4\n")
+
+
 def greater_tolerance(workspace: Workspace) -> None:
     changed(home(workspace) / "gate.json", lambda gate: gate.update(tolerance=0.5))
 
@@ -172,12 +215,15 @@ TAMPERS: dict[str, list[Tamper]] = {
     "versions": [
         *(changed_card, unlisted_card, nothing_registered, another_agreement, another_declaration)
     ],
-    "champion": [no_champion],
+    "champion": [no_champion, champion_that_is_gone],
     "card": [better_card, another_mode, fewer_held_out_as_stated],
     "model": [changed_leaf, changed_label],
     "thresholds": [another_threshold],
-    "metrics": [better_metrics, fewer_held_out],
-    "gate": [another_decision, a_worse_gain, better_metrics, greater_tolerance],
+    "metrics": [better_metrics, fewer_held_out, no_model],
+    "gate": [
+        *(another_decision, a_worse_gain, better_metrics, greater_tolerance),
+        *(not_compared, another_gain, first_once_more),
+    ],
 }
 
 
@@ -222,9 +268,26 @@ def test_each_promise_about_a_label_holder_is_held_and_has_a_tamper(
     trained_once: Workspace,
 ) -> None:
     holder = verified(trained_once, "credit")[-1]
-    common = {"database", "agreement", "ledger", "state"}
+    common = {"database", "agreement", "ledger", "state", "history"}
     assert {promise.name for promise in holder.promises} == {*TAMPERS, *common}
     assert {promise.status for promise in holder.promises} == {"held"}
+
+
+def test_metrics_of_own_rows_alone_are_not_checkable(tmp_path: Path) -> None:
+    """In mode local, held-out rows have the other parties' columns from the own table."""
+    workspace = Workspace.write(
+        tmp_path / "federation", dataset("binary"), scoring={"mode": "local"}
+    )
+    workspace.all()
+    holder = verified(workspace, "a")[-1]
+    assert broken([holder]) == set()
+    assert statuses(holder)["metrics"] == "not checkable"
+
+
+def test_what_is_not_computed_again_is_named(trained_once: Workspace) -> None:
+    holder = verified(trained_once, "credit")[-1]
+    (metrics,) = [promise for promise in holder.promises if promise.name == "metrics"]
+    assert any("alone" in missing for missing in metrics.missing)
 
 
 def test_a_model_of_another_lightgbm_is_not_checkable(workspace: Workspace) -> None:

@@ -121,6 +121,29 @@ def test_a_tamper_with_horizontal_learning_breaks_its_promise(
     assert name in broken(verify([folder]))
 
 
+@pytest.mark.parametrize("metrics", [None, 0.5])
+def test_a_private_model_of_horizontal_learning_breaks_no_promise(
+    metrics: float | None, tmp_path: Path
+) -> None:
+    """Its charge stands for its sums, and its metrics with noise are not computed again."""
+    private = {"epsilon": 4.0, "delta": 1e-6, "metrics_epsilon": metrics}
+    training = {"trees": 1, "depth": 1, "private": {k: v for k, v in private.items() if v}}
+    file = write_lenders(tmp_path / "lenders", rows=300, training=training)
+    run_federation(file, {}, lambda *_: None)
+    outcomes = verify([file.parent])
+    assert broken(outcomes) == set()
+    assert statuses(outcomes[-1])["metrics"] == ("not checkable" if metrics else "held")
+
+
+def test_rounds_of_a_run_that_did_not_end_are_not_checkable(lenders: Path, tmp_path: Path) -> None:
+    folder = Workspace(lenders).copy(tmp_path / "lenders", FIRST_RUN).folder
+    party = folder / "lender_02"
+    executed(party, "UPDATE sessions SET ended_at = NULL")
+    executed(party, "DELETE FROM audit WHERE number >= (SELECT min(number) FROM audit "
+             "WHERE entry LIKE '%messages of rounds%')")  # fmt: skip
+    assert "audit" not in broken(verify([party]))
+
+
 def another_threshold(version: Path) -> None:
     def change(model: Any) -> None:
         for tree in model["learner"]["gradient_booster"]["model"]["trees"]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from opboost_ops.verifier.party_promises import OwnRecords
 from opboost_ops.verifier.party_state import PartyState
 from opboost_ops.verifier.places import Party
 from tests.commands import printed_json
-from tests.federation import FIRST_RUN, Workspace
+from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.verifier.tampering import broken, damage, executed, faults, flip, place, resign, verified
 
 Tamper = Callable[[Workspace], None]
@@ -39,6 +40,46 @@ def rewritten_log(workspace: Workspace) -> None:
 
 def shortened_log(workspace: Workspace) -> None:
     execute(workspace, "DELETE FROM audit WHERE number > 3")
+
+
+def rewritten(workspace: Workspace, change: Callable[[list[Any]], list[Any]]) -> None:
+    """Write another audit log of the bank, with a whole chain."""
+    with sqlite3.connect(workspace.folder / "bank" / "ledger.sqlite") as database:
+        rows = database.execute("SELECT entry FROM audit ORDER BY number").fetchall()
+        database.execute("DELETE FROM audit")
+        before = "0" * 64
+        for number, entry in enumerate(change([json.loads(row) for (row,) in rows]), start=1):
+            text = json.dumps(entry, sort_keys=True, separators=(",", ":"))
+            before = hashlib.sha256(f"{before}\n{number}\n{text}".encode()).hexdigest()
+            database.execute("INSERT INTO audit VALUES (?, ?, ?)", [number, text, before])
+    database.close()
+
+
+def agreed_afterwards(workspace: Workspace) -> None:
+    rewritten(workspace, lambda log: [*log[1:], log[0]])
+
+
+def withdrawn_before(workspace: Workspace) -> None:
+    execute(workspace, "UPDATE agreements SET withdrawn = '2020-01-01'")
+    rewritten(workspace, lambda log: [log[0], {**log[0], "action": "withdrawn"}, *log[1:]])
+
+
+def withdrawn_without_a_trace(workspace: Workspace) -> None:
+    execute(workspace, "UPDATE agreements SET withdrawn = '2020-01-01'")
+
+
+def received_as_two(workspace: Workspace) -> None:
+    """What the bank accepted was replaced, and a later entry names what lies there now."""
+
+    def change(log: list[Any]) -> list[Any]:
+        at = next(at for at, entry in enumerate(log) if entry["action"] == "received")
+        return [*log[:at], {**log[at], "artifact": "0" * 64}, *log[at:]]
+
+    rewritten(workspace, change)
+
+
+def sent_as_two(workspace: Workspace) -> None:
+    rewritten(workspace, lambda log: [*log, {**log[1], "artifact": "0" * 64}])
 
 
 def narrower_agreement(workspace: Workspace) -> None:
@@ -70,6 +111,37 @@ def entry_of_nothing(workspace: Workspace) -> None:
     execute(workspace, "UPDATE entries SET event = '{}'")
 
 
+def unchecked_table(workspace: Workspace) -> None:
+    execute(workspace, "DELETE FROM entries WHERE json_extract(event, '$.kind') = 'check_table'")
+
+
+def ranks_of_another_release(workspace: Workspace) -> None:
+    change = "event = json_set(event, '$.release', 'none')"
+    execute(workspace, f"UPDATE entries SET {change} WHERE json_extract(event, '$.kind') = 'ranks'")
+
+
+def erased_run(workspace: Workspace) -> None:
+    """The store removed a run, and the ledger has forgotten it with all that refers to it."""
+    later = workspace.copy(workspace.folder.with_name("later"), SECOND_RUN)
+    later.all()
+    shutil.rmtree(workspace.folder)
+    later.folder.rename(workspace.folder)
+    shutil.rmtree(place(workspace, "ranks").parent)
+    execute(
+        workspace,
+        f"DELETE FROM entries WHERE json_extract(event, '$.run') = '{FIRST_RUN}' "
+        "AND json_extract(event, '$.kind') != 'release'",
+    )
+    execute(workspace, f"DELETE FROM checkpoints WHERE run = '{FIRST_RUN}'")
+    rewritten(workspace, lambda log: [entry for entry in log if FIRST_RUN not in entry["place"]])
+
+
+def invented_recovery(workspace: Workspace) -> None:
+    """As if a backup had been restored: nothing that was published is in the ledger."""
+    recovery = "(9, 'credit_scoring', 'credit', 9, 0, '', 'none', 0, '{}')"
+    execute(workspace, f"INSERT INTO checkpoints VALUES {recovery}")
+
+
 def rolled_back(workspace: Workspace) -> None:
     execute(workspace, "DELETE FROM checkpoints")
 
@@ -97,6 +169,37 @@ def no_release_left(workspace: Workspace) -> None:
     execute(workspace, "DELETE FROM column_releases WHERE feature = 'income'")
 
 
+def less_than_nothing(workspace: Workspace) -> None:
+    """A release that nobody received pays for the others."""
+    over_budget(workspace)
+    with sqlite3.connect(workspace.folder / "bank" / "ledger.sqlite") as database:
+        query = (
+            "SELECT event FROM entries WHERE feature = 'income' "
+            "AND json_extract(event, '$.kind') = 'release'"
+        )
+        entry = json.loads(database.execute(query).fetchone()[0])
+        entry["loss"]["loss"][-1] = -100.0
+        entry |= {"artifact": "0" * 32, "release": "0" * 32}
+        database.execute(
+            "INSERT INTO entries VALUES (999, '', ?, 'income', ?)", ["0" * 32, json.dumps(entry)]
+        )
+        database.execute(
+            'INSERT INTO column_releases SELECT 9, ?, kind, feature, "column", receiver, '
+            "federation, declaration, opened, run, ?, content, 'recovered', '', '', 0 "
+            "FROM column_releases WHERE feature = 'income'",
+            ["0" * 32, json.dumps({"income": entry["loss"]})],
+        )
+    database.close()
+    workspace.edit_yaml("bank/policy.yaml", only_income)
+
+
+def only_income(policy: Any) -> None:
+    policy.pop("all_features", None)
+    for name, rule in policy["features"].items():
+        if name != "income":
+            rule.pop("budget", None)
+
+
 def over_budget(workspace: Workspace) -> None:
     workspace.allow("bank", budget=0.5)
 
@@ -111,6 +214,14 @@ def counted_as_nobody(workspace: Workspace) -> None:
 
 def over_the_cap(workspace: Workspace) -> None:
     execute(workspace, "UPDATE asked SET people = 100000")
+
+
+def fewer_than_nobody(workspace: Workspace) -> None:
+    """A query of another month makes up for those beyond the cap."""
+    over_the_cap(workspace)
+    other = "('credit_scoring', 'credit', '2020-01', 'none', 'none', -10000000)"
+    execute(workspace, f"INSERT INTO asked VALUES {other}")
+    workspace.declare("bank/policy.yaml", alignment={"max_new_queries": 10**7})
 
 
 def another_pin_file(workspace: Workspace) -> None:
@@ -156,15 +267,22 @@ def another_exponent(workspace: Workspace) -> None:
 
 TAMPERS: dict[str, list[Tamper]] = {
     "database": [foreign_database, entry_of_nothing],
-    "audit": [rewritten_log, shortened_log],
+    "audit": [
+        *(rewritten_log, shortened_log, agreed_afterwards, withdrawn_before),
+        *(withdrawn_without_a_trace, received_as_two, sent_as_two),
+    ],
     "agreement": [narrower_agreement],
-    "ledger": [no_entry, uncommitted, fewer_rows_in_the_ledger],
+    "ledger": [
+        *(no_entry, uncommitted, fewer_rows_in_the_ledger),
+        *(unchecked_table, ranks_of_another_release),
+    ],
     "state": [rolled_back],
+    "history": [erased_run],
     "received": [changed_request],
     "releases": [release_of_nobody, to_another_receiver, no_release_left],
     "charges": [charged_less, no_release_left],
-    "budgets": [over_budget, charged_less],
-    "queries": [uncounted_query, counted_as_nobody, over_the_cap],
+    "budgets": [over_budget, charged_less, less_than_nothing],
+    "queries": [uncounted_query, counted_as_nobody, over_the_cap, fewer_than_nobody],
     "pins": [another_pin_file, open_release_without_pins, pins_of_nothing],
     "responses": [someone_else, changed_rows],
     "splits": [changed_split],
@@ -183,6 +301,21 @@ TAMPERS: dict[str, list[Tamper]] = {
 def test_a_tamper_breaks_its_promise(name: str, tamper: Tamper, workspace: Workspace) -> None:
     tamper(workspace)
     assert name in broken(verify([workspace.folder / "bank"]))
+
+
+def test_a_recovery_that_the_ledger_does_not_know_hides_no_artifact(workspace: Workspace) -> None:
+    invented_recovery(workspace)
+    assert "recovered" in broken(verified(workspace, "bank"))
+
+
+def test_a_budget_of_a_column_that_the_policy_does_not_name_is_missing(
+    workspace: Workspace,
+) -> None:
+    workspace.edit_yaml(
+        "bank/policy.yaml", lambda policy: policy["features"]["income"].update(column="INCOME")
+    )
+    (budgets,) = [p for p in verified(workspace, "bank")[-1].promises if p.name == "budgets"]
+    assert any("income" in missing for missing in budgets.missing)
 
 
 def test_a_damaged_answer_hides_no_cap(workspace: Workspace) -> None:
@@ -215,7 +348,7 @@ def test_without_the_secret_what_needs_it_is_not_checkable(workspace: Workspace)
     holder = verified(workspace, "bank")[-1]
     status = {promise.name: promise.status for promise in holder.promises}
     assert {name for name, value in status.items() if value == "not checkable"} == {
-        "pins", "responses", "splits", "answers"
+        "history", "pins", "responses", "splits", "answers"
     }  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Each promise about a store, and a change to its files that breaks it."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,32 @@ def table_in_no_run(workspace: Workspace) -> None:
     folder = workspace.folder / "exchange" / "credit_scoring" / "notes" / "ranks" / "bank"
     folder.mkdir(parents=True)
     (folder / "train.parquet").write_bytes(b"rows")
+
+
+def link_beside_artifacts(workspace: Workspace) -> None:
+    """To a folder outside of the store, which no walk of the store enters."""
+    (place(workspace, "ranks").parent / "notes").symlink_to(workspace.folder / "bank" / "tables")
+
+
+def link_in_an_artifact(workspace: Workspace) -> None:
+    path = place(workspace, "ranks/bank") / "entries.bin.enc"
+    moved = path.rename(workspace.folder / "entries.bin.enc")
+    path.symlink_to(moved)
+
+
+def linked_run(workspace: Workspace) -> None:
+    """Its artifacts would be verified by nobody."""
+    run = place(workspace, "ranks").parent
+    run.symlink_to(run.rename(workspace.folder / "run"))
+
+
+def pipe_beside_artifacts(workspace: Workspace) -> None:
+    os.mkfifo(place(workspace, "ranks").parent / "pipe")
+
+
+def table_named_like_a_pointer(workspace: Workspace) -> None:
+    """As the file of a bucket that names an artifact's folder, but beside no such folder."""
+    (place(workspace, "ranks").parent / "published.json").write_bytes(b"rows")
 
 
 def second_ranks_in_a_round(workspace: Workspace) -> None:
@@ -162,6 +189,29 @@ def understated_loss(workspace: Workspace) -> None:
     resign(workspace, "ranks/bank", change)
 
 
+def loss_that_is_no_number(workspace: Workspace) -> None:
+    def change(manifest: Any) -> None:
+        manifest["losses"]["income"]["loss"][0] = float("nan")
+
+    resign(workspace, "ranks/bank", change)
+
+
+def epsilon_of_zero(workspace: Workspace) -> None:
+    def change(plan: Any) -> None:
+        features = plan["federation"]["parties"]["bank"]["features"]
+        features["income"]["mechanism"] = {"name": "piecewise", "epsilon": 0}
+
+    replan(workspace.folder, "credit", change)
+
+
+def deep_manifest(workspace: Workspace) -> None:
+    (place(workspace, "ranks/bank") / "manifest.json").write_bytes(b"[" * 100_000)
+
+
+def deep_plan(workspace: Workspace) -> None:
+    (place(workspace, "plan/credit") / "document.json").write_bytes(b"[" * 100_000)
+
+
 def certified_wrongly(workspace: Workspace) -> None:
     def change(manifest: Any) -> None:
         curve = manifest["losses"]["income"]
@@ -179,19 +229,28 @@ def another_checkpoint(workspace: Workspace) -> None:
 
 
 TAMPERS: dict[str, list[Tamper]] = {
-    "plan": [second_plan],
+    "plan": [second_plan, deep_plan],
     "keys": [another_signing_key, former_key_that_nobody_agreed_to, another_encryption_key],
-    "strays": [table_beside_artifacts, table_in_no_run],
+    "strays": [
+        *(table_beside_artifacts, table_in_no_run, link_beside_artifacts, link_in_an_artifact),
+        *(linked_run, pipe_beside_artifacts, table_named_like_a_pointer),
+    ],
     "signatures": [flipped_signature, signed_by_another, expired_key_without_a_day],
     "publishers": [signed_by_another],
     "files": [one_byte_less, one_file_more, no_files],
     "digests": [changed_plan],
-    "places": [elsewhere, second_ranks_in_a_round, another_protocol, damaged_manifest],
+    "places": [
+        elsewhere,
+        second_ranks_in_a_round,
+        another_protocol,
+        damaged_manifest,
+        deep_manifest,
+    ],
     "order": [answers_nothing],
     "rows": [longer_table],
     "columns": [one_column_less],
     "sizes": [size_that_tells],
-    "losses": [understated_loss, certified_wrongly],
+    "losses": [understated_loss, certified_wrongly, loss_that_is_no_number, epsilon_of_zero],
     "experiments": [without_a_guarantee],
     "checkpoints": [another_checkpoint, without_a_checkpoint],
 }
@@ -258,6 +317,17 @@ def test_what_cannot_be_built_again_is_missing_and_not_broken(
     about = [p for p in store.promises if p.name in ("columns", "losses", "sizes")]
     assert [bool(promise.missing) for promise in about] == [True, True, True]
     assert [promise.status for promise in about] == ["held", "held", "held"]
+
+
+def test_a_name_in_the_store_imitates_no_line_of_the_report(workspace: Workspace) -> None:
+    run = os.fsencode(place(workspace, "ranks").parent)
+    for name in (b"x\n  held          strays: Nothing else.", b"y\x1b[2K", b"z\xff"):
+        (Path(os.fsdecode(run)) / os.fsdecode(name)).write_text("rows")
+    store = verified(workspace, "exchange")[0]
+    assert len(faults(store, "strays")) == 3
+    lines = list(store.lines())
+    assert len(lines) == len(store.promises) + 1
+    assert all(line.isprintable() for line in lines)
 
 
 def test_the_demo_ends_with_the_number_of_promises_and_fails_by_a_broken_one(
