@@ -28,7 +28,7 @@ def test_a_plan_from_the_own_table_says_that_it_discloses(workspace: Workspace) 
     picture = (
         workspace.folder / "bank" / "home" / "credit_scoring" / "plan-credit_scoring-bank.html"
     )
-    assert "choosing by it is not charged" in picture.read_text()
+    assert "choices based on it are not charged" in picture.read_text()
     assert picture.stat().st_mode & 0o077 == 0
     assert "name: " in out
     told = run(workspace.folder, "plan", "federation.yaml", "--max-loss-1", "1", fails=True)

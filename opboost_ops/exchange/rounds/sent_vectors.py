@@ -34,8 +34,8 @@ class SentVectors:
         """Record the digest of a vector to send; in a retry, compare it with the record.
 
         Args:
-            name: Its round.
-            raw: Its bytes.
+            name: Round of the vector.
+            raw: The masked vector.
 
         Raises:
             ContractError: The round has the digest of a different vector: nothing may be sent.
@@ -66,7 +66,7 @@ class SentVectors:
         """Draw and record the vector of a round with noise; a retry returns the recorded one.
 
         Args:
-            name: Its round.
+            name: Round of the vector.
             exact: The vector without noise.
             make: Adds noise and masks, and returns the bytes to send.
 

@@ -72,7 +72,7 @@ def test_a_challenger_of_xgboost_in_routed_scoring(tmp_path: Path) -> None:
     assert export_model(files) == export_model(files, "json") == files["model.json"]
     assert "model.txt" not in files
     for form in ("text", "onnx"):
-        with pytest.raises(ConfigError, match="XGBoost's, which is exported as json, not as"):
+        with pytest.raises(ConfigError, match="Models of XGBoost are exported as json, not as"):
             export_model(files, form)
     card = json.loads(files["card.json"])
     assert card["software"]["XGBoost"] == xgboost.__version__
