@@ -222,8 +222,8 @@ class Releases(Records):
             The responses to send, by feature.
 
         Raises:
-            BudgetError: A release exceeds a budget, has ended since the run recorded it, or has
-                lost its pins; nothing was charged or pinned.
+            BudgetError: A release exceeds a budget, has ended since the run recorded it, has lost
+                its pins, or is of another declaration; nothing was charged or pinned.
             ContractError: The run did not read the value of a person who must be pinned.
         """
         scratch = self._pins.scratch
@@ -237,6 +237,7 @@ class Releases(Records):
             used = self.of_run(request.federation, request.run)
             if used is not None:
                 self._require_open(used.values())
+                self._require_declared(used, request)
             else:
                 used = self._opened(request, rule)
                 names = {feature: release.id for feature, release in used.items()}
@@ -372,6 +373,15 @@ class Releases(Records):
         if ended:
             raise BudgetError(
                 f"The release of {', '.join(ended)} that this run recorded has ended.",
+                "Trigger a new run.",
+            )
+
+    def _require_declared(self, used: Mapping[str, Release], request: RunRequest) -> None:
+        # An old run that is cleared after its artifacts were removed may have another plan.
+        recorded = {name: (of.declaration, of.receiver) for name, of in used.items()}
+        if recorded != {of.feature: (of.digest, request.receiver) for of in request.declarations}:
+            raise BudgetError(
+                "This run recorded releases under another declaration or to another receiver.",
                 "Trigger a new run.",
             )
 

@@ -9,6 +9,7 @@ import pytest
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import BudgetError, ContractError
+from opboost_ops.privacy.declarations import Declaration
 from opboost_ops.privacy.ledger.budgets import Budget
 from tests.unit.privacy.releasing import DAY, Door, declaration, people
 
@@ -62,6 +63,21 @@ def test_a_retry_uses_what_the_run_recorded(door: Door) -> None:
     with pytest.raises(BudgetError, match="has ended"):
         door.night(1, people(MANY))
     assert sent(door.night(2, people(MANY, 4), read=[])) == sent(second)
+
+
+@pytest.mark.parametrize(
+    ("declared", "receiver"),
+    [(declaration(epsilon=4.0, digest="b"), "credit"), (declaration(), "shop")],
+)
+def test_a_run_that_is_begun_anew_under_another_plan_draws_nothing(
+    declared: Declaration, receiver: str, door: Door
+) -> None:
+    """Its charges are those of the first plan; newcomers would be released under the second one."""
+    door.night(1, people(MANY))
+    (before,) = door.releases.all()
+    with pytest.raises(BudgetError, match="another declaration"):
+        door.night(1, people(2 * MANY), (declared,), receiver=receiver, read=range(2 * MANY))
+    assert door.releases.all() == [before]
 
 
 @pytest.mark.parametrize(
