@@ -204,9 +204,9 @@ def test_the_ledger_says_what_sums_tell_before_they_leave(trained):
         heads = [e.artifact for e in entries if e.place.endswith(f"/decision/{active}/all")]
         assert heads[-1] == json.loads((lenders.home(name) / "boosted.json").read_text())["head"]
     assert lines["boost_histograms"].receiver == active
-    assert "tells their labels" in lines["boost_histograms"].discloses
+    assert "reveals their labels" in lines["boost_histograms"].discloses
     assert "16 rounds" in lines["boost_lookup"].discloses
-    assert lines["boost_facts"].discloses.endswith("; and rows that miss income")
+    assert lines["boost_facts"].discloses.endswith("; and rows without income")
     edges = json.loads((lenders.home(active) / "boosted.json").read_text())["edges"]
     # A category's bit has a bucket for each of its two values.
     assert edges[-1] == [0] and len(edges[0]) > 10
