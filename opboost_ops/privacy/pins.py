@@ -333,10 +333,10 @@ def _filled(
         return np.asarray(pins[at])
     count = int(absent.sum())
     least = {name: np.full(count, d.lower) for name, d in declaration.sources.items()}
-    nobody = People(np.zeros(count, np.uint64), np.zeros(count, np.uint64))
+    people = People(np.zeros(count, np.uint64), np.zeros(count, np.uint64))
     filled = np.empty(len(at), dtype=declaration.kind)
     filled[~absent] = pins[at[~absent]]
-    filled[absent] = draw_pins(scratch, declaration, least, Draw(seed, "nobody", nobody))
+    filled[absent] = draw_pins(scratch, declaration, least, Draw(seed, "nobody", people))
     return filled
 
 

@@ -170,16 +170,16 @@ class Releases(Records):
             if newest is not None and not over:
                 choices[declaration.feature] = Choice(declaration, newest)
                 continue
-            opening = _opening(declaration, receiver, day)
+            proposed = _proposed(declaration, receiver, day)
             try:
-                rule(spent, [opening])
+                rule(spent, [proposed])
             except BudgetError as error:
                 if newest is None:
                     refused.append(error)
                     continue
                 choices[declaration.feature] = Choice(declaration, newest, error.public)
                 continue
-            spent[declaration.column] = spent.get(declaration.column, Fraction(0)) + opening.loss
+            spent[declaration.column] = spent.get(declaration.column, Fraction(0)) + proposed.loss
             choices[declaration.feature] = Choice(declaration, None)
         if refused:
             problems = " ".join(dict.fromkeys(error.problem for error in refused))
@@ -239,14 +239,14 @@ class Releases(Records):
                 self._require_open(used.values())
                 self._require_declared(used, request)
             else:
-                used = self._opened(request, rule)
+                used = self._chosen(request, rule)
                 names = {feature: release.id for feature, release in used.items()}
                 row = {"federation": request.federation, "run": request.run}
                 connection.execute(sa.insert(_RUNS).values(**row, releases=json.dumps(names)))
             gone = self._forgotten.among(people)
             match = Match(scratch)
             responses_by_feature = {
-                declaration.feature: self._take(
+                declaration.feature: self._pin_and_respond(
                     request, declaration, used[declaration.feature], people, order, gone, match
                 )
                 for declaration in request.declarations
@@ -337,7 +337,7 @@ class Releases(Records):
         with self._database.writing():
             self._pins.remove_except({r.pins.name for r in self.all() if r.pins is not None})
 
-    def _opened(self, request: RunRequest, rule: Rule) -> dict[str, Release]:
+    def _chosen(self, request: RunRequest, rule: Rule) -> dict[str, Release]:
         """Return the releases of a new run, opening and charging new ones."""
         choices = self.choose(request.declarations, request.receiver, request.day, rule)
         used: dict[str, Release] = {}
@@ -345,7 +345,7 @@ class Releases(Records):
             release = choice.release
             if release is None:
                 release = replace(
-                    _opening(choice.declaration, request.receiver, request.day),
+                    _proposed(choice.declaration, request.receiver, request.day),
                     federation=request.federation,
                     run=request.run,
                 )
@@ -385,7 +385,7 @@ class Releases(Records):
                 "Trigger a new run.",
             )
 
-    def _take(
+    def _pin_and_respond(
         self,
         request: RunRequest,
         declaration: Declaration,
@@ -436,7 +436,7 @@ class Releases(Records):
         return [read_release(row) for row in self._database.rows(query)]
 
 
-def _opening(declaration: Declaration, receiver: str, day: date) -> Release:
+def _proposed(declaration: Declaration, receiver: str, day: date) -> Release:
     return Release(
         id=uuid4().hex,
         kind="values",

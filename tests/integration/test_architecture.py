@@ -125,7 +125,7 @@ from opboost_ops.config.loading import site_of
 from opboost_ops.pipeline.party.inbox import Run, accept_plan
 from opboost_ops.pipeline.phases import phases, stages_by_task
 from opboost_ops.pipeline.runner.exact_disclosures import exact_disclosures_of_run
-from opboost_ops.pipeline.runner.publication import Publisher
+from opboost_ops.pipeline.party.local_party import LocalParty
 from tests.federation import Workspace
 from tests.party_state import entries_of
 
@@ -133,7 +133,7 @@ workspace = Workspace(Path(sys.argv[1]))
 summaries = workspace.all()
 declared = workspace.declared
 tasks = stages_by_task(declared, "train")
-holder = Publisher("credit", *site_of("credit"), workspace.store)
+holder = LocalParty("credit", *site_of("credit"), workspace.store)
 acceptance, _ = accept_plan(holder, Run(declared.name, workspace.run, "credit"), "train")
 for party in declared.feature_holders:
     place = f"{declared.name}/{workspace.run}/column_count/{party}"

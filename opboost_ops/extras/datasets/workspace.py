@@ -20,7 +20,7 @@ from opboost_ops.exchange.store.store import THROWAWAY
 from opboost_ops.extras.datasets.tables import ID, Dataset
 from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.party.agreement import MADE_UP, agree
-from opboost_ops.pipeline.runner.publication import SEEDED
+from opboost_ops.pipeline.party.local_party import SEEDED
 from opboost_ops.privacy.consent.compliance import limits
 from opboost_ops.tables.spill.files import replace_text
 

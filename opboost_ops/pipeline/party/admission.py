@@ -20,8 +20,8 @@ from opboost_ops.exchange.sealed import month_keys
 from opboost_ops.pipeline.matching import EPOCH
 from opboost_ops.pipeline.party import clock, trust
 from opboost_ops.pipeline.party.agreement import Stop, stopped
+from opboost_ops.pipeline.party.local_party import LocalParty
 from opboost_ops.pipeline.party.rollback import rolled_back
-from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.privacy.consent.agreements import Agreements
 from opboost_ops.privacy.consent.compliance import require_consent
@@ -64,7 +64,7 @@ class Proposal:
     received: Mapping[str, Checkpoint] = field(default_factory=dict)
 
 
-def admit(party: Publisher, proposal: Proposal) -> None:
+def admit(party: LocalParty, proposal: Proposal) -> None:
     """Refuse a plan that differs from the party's agreement or that its policy does not allow.
 
     Before the party's first task its own state is checked as well: nothing is released if it was
@@ -107,14 +107,14 @@ def admit(party: Publisher, proposal: Proposal) -> None:
         _federation_home(party, plan).write_json(f"{_RUNS}/{plan.purpose}", {month: [*runs, run]})
 
 
-def runs_of_month(party: Publisher, plan: Plan) -> tuple[str, list[str]]:
+def runs_of_month(party: LocalParty, plan: Plan) -> tuple[str, list[str]]:
     """Return the current month and its runs of the plan's purpose that this party takes part in."""
     month = f"{clock.today():%Y-%m}"
     home, name = _federation_home(party, plan), f"{_RUNS}/{plan.purpose}"
     return month, list((home.json(name) if home.has(name) else {}).get(month, ()))
 
 
-def _federation_home(party: Publisher, plan: Plan) -> Home:
+def _federation_home(party: LocalParty, plan: Plan) -> Home:
     return Home(party.site.home / plan.federation.name)
 
 
@@ -129,7 +129,7 @@ def _against_terms(plan: Plan, runs: Sequence[str], run: str) -> Iterator[str]:
 
 
 def require_not_stopped(
-    party: Publisher, federation: Federation, run: str, digest: str, home: Home
+    party: LocalParty, federation: Federation, run: str, digest: str, home: Home
 ) -> None:
     """Refuse to publish for a run after the party has stopped taking part.
 
@@ -154,7 +154,7 @@ def _against_stop(stop: Stop) -> list[str]:
 
 
 def _refused(
-    party: Publisher,
+    party: LocalParty,
     federation: Federation,
     run: str,
     digest: str,
@@ -168,7 +168,7 @@ def _refused(
 
 
 def refuse_unknown(
-    party: Publisher, federation: str, run: str, holder: str, why: str, home: Home
+    party: LocalParty, federation: str, run: str, holder: str, why: str, home: Home
 ) -> PolicyError:
     """Return the refusal of a run whose label holder the party's policy does not name.
 
@@ -203,7 +203,7 @@ def refusal(party: str, federation: str, run: str, notice: str = "") -> PolicyEr
     )
 
 
-def reasons_against(party: Publisher, plan: Plan, day: date) -> list[str]:
+def reasons_against(party: LocalParty, plan: Plan, day: date) -> list[str]:
     """Return the reasons why a party refuses a plan, for its own people; empty if it accepts.
 
     Args:
@@ -269,7 +269,7 @@ def _against_month(month: str) -> Iterator[str]:
 
 
 def _against_state(
-    party: Publisher, federation: Federation, received: Mapping[str, Checkpoint]
+    party: LocalParty, federation: Federation, received: Mapping[str, Checkpoint]
 ) -> list[str]:
     holder = federation.label_holder
     with open_state(party.site) as state:
@@ -286,7 +286,7 @@ def _against_state(
         return reasons
 
 
-def _compared(party: Publisher, digest: str) -> str:
+def _compared(party: LocalParty, digest: str) -> str:
     """Return a digest of everything that a plan is compared with."""
     policy, software = party.policy.model_dump_json(), (__version__, PROTOCOL)
     try:
@@ -299,7 +299,7 @@ def _compared(party: Publisher, digest: str) -> str:
 
 
 def _note(
-    party: Publisher,
+    party: LocalParty,
     federation: str,
     holder: str,
     run: str,

@@ -19,9 +19,9 @@ from opboost_ops.errors import ApprovalError, ConfigError, PolicyError
 from opboost_ops.exchange.audit import Action, Entry
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.pipeline.home import Home
+from opboost_ops.pipeline.party.local_party import LocalParty
 from opboost_ops.pipeline.protocol import STEPS
 from opboost_ops.pipeline.runner.disclosures import announce
-from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.pipeline.runner.run_releases import choices
 from opboost_ops.privacy.ledger.entries import LedgerEntry
 
@@ -77,7 +77,7 @@ def is_over(since: str) -> bool:
 
 
 def require(
-    party: Publisher,
+    party: LocalParty,
     federation: Federation,
     run: str,
     plan: str,
@@ -137,7 +137,7 @@ def require(
 
 
 def confirm(
-    party: Publisher, federation: Federation, run: str, plan: str, reasons: Collection[str]
+    party: LocalParty, federation: Federation, run: str, plan: str, reasons: Collection[str]
 ) -> None:
     """Require approval at the label holder before it uses releases that need one.
 
@@ -169,7 +169,7 @@ def confirm(
 
 def _ask(
     state: PartyState,
-    party: Publisher,
+    party: LocalParty,
     federation: Federation,
     run: str,
     plan: str,

@@ -23,11 +23,11 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.pipeline.party import clock, trust
 from opboost_ops.pipeline.party.admission import Proposal, admit, refuse_unknown
+from opboost_ops.pipeline.party.local_party import LocalParty
 from opboost_ops.pipeline.party.rollback import is_genuine
 from opboost_ops.pipeline.party.trust import pin_store, require_known_store
 from opboost_ops.pipeline.phases import stages_of
 from opboost_ops.pipeline.runner.preflight import require_ready
-from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.privacy.ledger.checkpoints import Checkpoint
 from opboost_ops.tables.spill.arrays import Scratch
@@ -92,7 +92,7 @@ def note_refused(site: Site, run: Run, stage: str, error: Rejected | BudgetError
 
 
 def accept_plan(
-    party: Publisher, run: Run, stage: str = "", also: Sequence[OpBoostError] = ()
+    party: LocalParty, run: Run, stage: str = "", also: Sequence[OpBoostError] = ()
 ) -> tuple[Acceptance, str]:
     """Accept a run's plan; before the party's first stage, report everything that it lacks.
 
@@ -128,7 +128,7 @@ def accept_plan(
 
 
 def _accept_plan(
-    party: Publisher,
+    party: LocalParty,
     run: Run,
     stage: str,
     also: Sequence[OpBoostError],
@@ -153,7 +153,7 @@ def _accept_plan(
     return plan.digest
 
 
-def acceptance_of(party: Publisher, run: Run) -> Acceptance:
+def acceptance_of(party: LocalParty, run: Run) -> Acceptance:
     """Return a party's acceptance of a run, with the digests that it accepted in earlier runs.
 
     Args:
@@ -180,7 +180,7 @@ def acceptance_of(party: Publisher, run: Run) -> Acceptance:
     return acceptance
 
 
-def _keep_checkpoint(party: Publisher, run: Run, manifest: Manifest) -> None:
+def _keep_checkpoint(party: LocalParty, run: Run, manifest: Manifest) -> None:
     """Store the sender's checkpoint as a receipt; check the one it returns of this party.
 
     Raises:
@@ -212,7 +212,7 @@ def _keep_checkpoint(party: Publisher, run: Run, manifest: Manifest) -> None:
 
 
 def accepting(
-    party: Publisher,
+    party: LocalParty,
     federation: str,
     run: str,
     label_holder: str,
@@ -246,7 +246,7 @@ def accepting(
     return Acceptance(party.name, federation, run, label_holder, key, own, earlier, former, gone)
 
 
-def pinned_key(party: Publisher, label_holder: str) -> str:
+def pinned_key(party: LocalParty, label_holder: str) -> str:
     """Return the key that a party pins for the label holder, base64.
 
     Args:

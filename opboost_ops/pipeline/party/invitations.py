@@ -31,8 +31,8 @@ from opboost_ops.pipeline.party.inbox import (
     note_refused,
     pinned_key,
 )
+from opboost_ops.pipeline.party.local_party import LocalParty
 from opboost_ops.pipeline.phases import stages_of
-from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.pipeline.stage import Home
 
 #: File in the federation's home with the times at which known plans were written.
@@ -167,7 +167,9 @@ def newer(party: str, run: Run, purpose: Purpose, patience: float) -> str | None
     return None
 
 
-def _opened(me: Publisher, federation: str, label_holder: str, patience: float) -> Iterator[Opened]:
+def _opened(
+    me: LocalParty, federation: str, label_holder: str, patience: float
+) -> Iterator[Opened]:
     """Yield the runs that may still be active, oldest first."""
     pinned_key(me, label_holder)  # Raises for an unpinned label holder even if there is no plan.
     today = clock.today()
@@ -191,7 +193,7 @@ def _opened(me: Publisher, federation: str, label_holder: str, patience: float) 
             yield Opened(run, at, acceptance.plan)
 
 
-def _plans(me: Publisher, federation: str, label_holder: str) -> list[tuple[str, float]]:
+def _plans(me: LocalParty, federation: str, label_holder: str) -> list[tuple[str, float]]:
     """Return all runs with a plan and the time it was written, oldest first.
 
     The time never changes, so each plan's is requested once, however many runs the store keeps.
@@ -210,7 +212,7 @@ def _plans(me: Publisher, federation: str, label_holder: str) -> list[tuple[str,
     return sorted(written.items(), key=lambda item: (item[1], item[0]))
 
 
-def _ready(me: Publisher, plan: Plan | None) -> bool:
+def _ready(me: LocalParty, plan: Plan | None) -> bool:
     assert plan is not None
     federation = plan.federation
     if not _has_stages(me, plan):
@@ -221,7 +223,7 @@ def _ready(me: Publisher, plan: Plan | None) -> bool:
     return True
 
 
-def _has_stages(me: Publisher, plan: Plan) -> bool:
+def _has_stages(me: LocalParty, plan: Plan) -> bool:
     return bool(stages_of(plan.federation, plan.purpose, me.name))
 
 
@@ -229,6 +231,6 @@ def _age(opened: Opened) -> tuple[float, str]:
     return (opened.at, opened.run)
 
 
-def _publisher(party: str) -> Publisher:
+def _publisher(party: str) -> LocalParty:
     site, policy = site_of(party)
-    return Publisher(party, site, policy, open_store(site.store))
+    return LocalParty(party, site, policy, open_store(site.store))

@@ -18,7 +18,7 @@ from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.own_copy import borrowed
 from opboost_ops.pipeline.inputs.raw_blocks import whole_table
 from opboost_ops.pipeline.party import clock
-from opboost_ops.pipeline.runner.publication import SEEDED
+from opboost_ops.pipeline.party.local_party import SEEDED
 from opboost_ops.pipeline.stage import PartyContext
 from opboost_ops.privacy import edge_charges
 from opboost_ops.privacy.consent.compliance import require_own_columns

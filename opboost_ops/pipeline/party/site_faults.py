@@ -24,10 +24,10 @@ from opboost_ops.pipeline.inputs.own_copy import borrowed
 from opboost_ops.pipeline.inputs.raw_blocks import blocks
 from opboost_ops.pipeline.inputs.rehearsal import common_people, rehearse, table_fault
 from opboost_ops.pipeline.party import agreement, clock
+from opboost_ops.pipeline.party.local_party import LocalParty
 from opboost_ops.pipeline.party.party_sites import site_files
 from opboost_ops.pipeline.party.trust import require_known_store
 from opboost_ops.pipeline.runner import mailboxes
-from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.pipeline.runner.run_releases import require_within
 from opboost_ops.pipeline.stage import Home, PartyContext
 from opboost_ops.privacy.consent.agreements import policy_after_agreement
@@ -119,11 +119,11 @@ def _of_party(
         return [*faults, Fault(f"{party}/site.yaml:store", error.problem, error.remedy)], None
     faults += _store_faults(federation, party, site, store)
     if not faults:
-        faults += _budget_faults(federation, Publisher(party, site, policy, store))
+        faults += _budget_faults(federation, LocalParty(party, site, policy, store))
     return faults, PartyContext(federation, "", party, site, policy, Home(site.home))
 
 
-def _budget_faults(federation: Federation, party: Publisher) -> list[Fault]:
+def _budget_faults(federation: Federation, party: LocalParty) -> list[Fault]:
     """Budgets that the next training would exceed; empty before the party's first agreement."""
     if not has_tables(party.site.ledger_url()):
         return []
@@ -325,7 +325,7 @@ def _too_many_queries(purpose: Purpose, read: Sequence[PartyContext]) -> list[Fa
     return faults
 
 
-def ahead(party: Publisher, federation: Federation) -> Iterator[str]:
+def ahead(party: LocalParty, federation: Federation) -> Iterator[str]:
     """Yield the names of notices about upcoming limits, from public facts alone.
 
     Args:
@@ -340,7 +340,7 @@ def ahead(party: Publisher, federation: Federation) -> Iterator[str]:
         yield "key_expires"
 
 
-def releases_left(party: Publisher, federation: Federation) -> int | None:
+def releases_left(party: LocalParty, federation: Federation) -> int | None:
     """Return how many yearly releases fit into the budget with the least room.
 
     None if no feature with a budget has ``refresh: yearly``: no other release opens by itself.
@@ -362,7 +362,7 @@ def releases_left(party: Publisher, federation: Federation) -> int | None:
     return min(left, default=None)
 
 
-def last_day(party: Publisher, federation: Federation) -> date | None:
+def last_day(party: LocalParty, federation: Federation) -> date | None:
     """Return the last day on which a party can sign with its keys; None if unlimited.
 
     Args:

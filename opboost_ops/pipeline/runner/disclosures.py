@@ -6,8 +6,8 @@ from typing import Any, Literal
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.learning.federboost.sum_noise import SumNoise
+from opboost_ops.pipeline.party.local_party import LocalParty, experiment_of
 from opboost_ops.pipeline.protocol import STEPS
-from opboost_ops.pipeline.runner.publication import Publisher, experiment_of
 from opboost_ops.pipeline.step_types import EVERYBODY
 from opboost_ops.privacy.ledger.budgets import Budget, ModelCharge
 from opboost_ops.privacy.ledger.entries import LedgerEntry
@@ -22,7 +22,7 @@ _MODEL = {
 }
 
 
-def charge_model(party: Publisher, federation: Federation, run: str, model: ModelCharge) -> None:
+def charge_model(party: LocalParty, federation: Federation, run: str, model: ModelCharge) -> None:
     """Charge the label holder's rows for a model or its noisy metrics.
 
     A model that loses against the champion is charged too, because the loss itself is disclosed. A
@@ -54,7 +54,7 @@ def charge_model(party: Publisher, federation: Federation, run: str, model: Mode
 
 
 def charge_sums(
-    party: Publisher, federation: Federation, run: str, session: str, noise: SumNoise, rows: int
+    party: LocalParty, federation: Federation, run: str, session: str, noise: SumNoise, rows: int
 ) -> None:
     """Charge a party's rows for a session of noisy sums, before any sum is sent.
 
@@ -87,7 +87,7 @@ def charge_sums(
     )
 
 
-def _charge(party: Publisher, federation: Federation, run: str, **facts: Any) -> None:
+def _charge(party: LocalParty, federation: Federation, run: str, **facts: Any) -> None:
     line = LedgerEntry(
         federation=federation.name,
         run=run,
@@ -102,7 +102,7 @@ def _charge(party: Publisher, federation: Federation, run: str, **facts: Any) ->
 
 
 def announce_step(
-    party: Publisher,
+    party: LocalParty,
     federation: Federation,
     run: str,
     stage: str,
@@ -122,10 +122,10 @@ def announce_step(
 
 
 def announce(
-    party: Publisher,
+    party: LocalParty,
     federation: Federation,
     run: str,
-    stage: str,
+    kind: str,
     discloses: str,
     receiver: str = EVERYBODY,
 ) -> None:
@@ -135,14 +135,14 @@ def announce(
         party: The party that discloses.
         federation: The plan's federation.
         run: The run's ID.
-        stage: The stage that discloses.
+        kind: Kind of the entry, such as the stage that discloses.
         discloses: The disclosure, in words.
         receiver: Its receiver.
     """
     facts = {"receiver": receiver, "run": run, "experiment": experiment_of(party)}
-    place = name_of(f"{federation.name}/{run}/{stage}/{party.name}")
+    place = name_of(f"{federation.name}/{run}/{kind}/{party.name}")
     with open_state(party.site) as state:
-        enter(state, party.name, federation.name, stage, place, discloses, **facts)
+        enter(state, party.name, federation.name, kind, place, discloses, **facts)
 
 
 def name_of(place: str) -> str:

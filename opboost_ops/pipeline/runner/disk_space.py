@@ -18,8 +18,8 @@ from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.store.folder import LocalStore
+from opboost_ops.pipeline.party.local_party import LocalParty
 from opboost_ops.pipeline.runner.facts import TIMINGS
-from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.pipeline.stage import Home, table_of
 from opboost_ops.tables.parquet import files_of
 
@@ -38,7 +38,7 @@ DETAILS = "errors/disk_space.txt"
 
 
 def require_disk_space(
-    party: Publisher,
+    party: LocalParty,
     federation: Federation,
     run: str,
     purpose: Purpose,
@@ -108,7 +108,7 @@ def require_disk_space(
     )
 
 
-def waiting(party: Publisher, federation: Federation, purpose: Purpose) -> int:
+def waiting(party: LocalParty, federation: Federation, purpose: Purpose) -> int:
     """Return the bytes of spill files in the home while people are sorted or looked up.
 
     Args:

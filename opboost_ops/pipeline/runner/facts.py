@@ -25,7 +25,7 @@ from opboost_ops.exchange.manifest import parse_manifest
 from opboost_ops.exchange.store.store import Store, open_store
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pipeline.party import site_faults
-from opboost_ops.pipeline.runner.publication import Publisher
+from opboost_ops.pipeline.party.local_party import LocalParty
 from opboost_ops.pipeline.stage import Home
 
 _LOG = logging.getLogger("opboost_ops")
@@ -49,7 +49,7 @@ ADDED = {RELEASES: False, CHAMPION: False, BYTES: True}
 TIMINGS = "timings"
 
 
-def tell(fact: Tell, party: Publisher, federation: Federation, stage: str, published: int) -> None:
+def tell(fact: Tell, party: LocalParty, federation: Federation, stage: str, published: int) -> None:
     """Send the facts after a stage; a failure to send is logged and does not fail the stage.
 
     Args:
@@ -67,7 +67,7 @@ def tell(fact: Tell, party: Publisher, federation: Federation, stage: str, publi
 
 
 def _facts_after(
-    party: Publisher, federation: Federation, stage: str, published: int
+    party: LocalParty, federation: Federation, stage: str, published: int
 ) -> Iterator[tuple[str, float]]:
     if published:
         yield BYTES, published

@@ -24,9 +24,10 @@ from opboost_ops.learning.federboost.private_federboost import noise_of
 from opboost_ops.learning.private import noise as model_noise
 from opboost_ops.learning.private.noise import fresh_key
 from opboost_ops.mechanisms import noise
+from opboost_ops.pipeline.party.local_party import LocalParty, experiment_of
 from opboost_ops.pipeline.phases import ROUNDS
 from opboost_ops.pipeline.runner.disclosures import announce, announce_step, charge_sums
-from opboost_ops.pipeline.runner.publication import Publisher, experiment_of, standing
+from opboost_ops.pipeline.runner.publication import standing
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.pipeline.steps.boost import patience_of
 from opboost_ops.privacy.ledger.query_counts import name_of
@@ -34,7 +35,7 @@ from opboost_ops.tables.spill.files import whole_file
 
 
 def open_mailbox(
-    party: Publisher,
+    party: LocalParty,
     federation: Federation,
     run: str,
     plan: str,
@@ -89,7 +90,7 @@ def open_mailbox(
 
 
 def close_mailbox(
-    party: Publisher, federation: Federation, run: str, mailbox: Mailbox, home: Home
+    party: LocalParty, federation: Federation, run: str, mailbox: Mailbox, home: Home
 ) -> None:
     """Record the number of sums in the ledger, and the conversation's digest in the audit log.
 
@@ -118,7 +119,7 @@ def close_mailbox(
 
 
 def forget_session(
-    party: Publisher, federation: Federation, run: str, mailbox: Mailbox, home: Home
+    party: LocalParty, federation: Federation, run: str, mailbox: Mailbox, home: Home
 ) -> None:
     """Destroy a party's key of a session that has ended or was closed.
 

@@ -29,10 +29,11 @@ from opboost_ops.pipeline.party import clock
 from opboost_ops.pipeline.party.admission import Proposal
 from opboost_ops.pipeline.party.form_values import asked_for, with_form
 from opboost_ops.pipeline.party.inbox import Run, acceptance_of, home_of, keep, note_refused
+from opboost_ops.pipeline.party.local_party import LocalParty
 from opboost_ops.pipeline.party.trust import pin_store, require_known_store, scored_under
 from opboost_ops.pipeline.runner import facts
 from opboost_ops.pipeline.runner.preflight import require_ready, together
-from opboost_ops.pipeline.runner.publication import Publisher, publish, signer_of
+from opboost_ops.pipeline.runner.publication import publish, signer_of
 from opboost_ops.pipeline.stage import SKIP
 
 
@@ -106,7 +107,7 @@ def resolved(
     form: Mapping[str, Any],
     purpose: Purpose,
     faults: list[OpBoostError],
-) -> tuple[Publisher, Plan | str]:
+) -> tuple[LocalParty, Plan | str]:
     """Return the label holder, and the plan or the reason why there is nothing to do.
 
     Args:
@@ -122,7 +123,7 @@ def resolved(
     declared = load_federation(federation_file)
     me = declared.label_holder
     site, policy = site_of(me)
-    party = Publisher(me, site, policy, open_store(site.store))
+    party = LocalParty(me, site, policy, open_store(site.store))
     require_known_store(site, party.store, declared.name)
     values = asked_for(form, purpose)
     registry = Registry(site.models, declared.name)

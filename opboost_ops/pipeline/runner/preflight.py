@@ -15,18 +15,19 @@ from opboost_ops.exchange.party_state import open_state
 from opboost_ops.learning.boosters.trainer import format_of
 from opboost_ops.learning.private import noise as model_noise
 from opboost_ops.pipeline.party.admission import Proposal, admit
+from opboost_ops.pipeline.party.local_party import LocalParty
 from opboost_ops.pipeline.party.trust import require_known_store
 from opboost_ops.pipeline.phases import ROUNDS, stages_of
 from opboost_ops.pipeline.runner.disk_space import require_disk_space
 from opboost_ops.pipeline.runner.facts import TIMINGS
-from opboost_ops.pipeline.runner.publication import Publisher, signer_of
+from opboost_ops.pipeline.runner.publication import signer_of
 from opboost_ops.pipeline.runner.run_releases import require_within
 from opboost_ops.pipeline.stage import table_of
 
 _LOG = logging.getLogger("opboost_ops")
 
 
-def require_ready(party: Publisher, proposal: Proposal, also: Sequence[OpBoostError] = ()) -> None:
+def require_ready(party: LocalParty, proposal: Proposal, also: Sequence[OpBoostError] = ()) -> None:
     """Require that a party can do its part of a run, before it begins.
 
     Args:
@@ -48,7 +49,7 @@ def require_ready(party: Publisher, proposal: Proposal, also: Sequence[OpBoostEr
         raise together(faults, f"run {proposal.run} of {federation.name} at {party.name}")
 
 
-def lacking(party: Publisher, proposal: Proposal) -> Iterator[OpBoostError]:
+def lacking(party: LocalParty, proposal: Proposal) -> Iterator[OpBoostError]:
     """Yield everything that a party lacks for a run that it has admitted.
 
     Args:

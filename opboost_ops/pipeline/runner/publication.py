@@ -1,12 +1,10 @@
 """Publication of a party's artifacts: the ledger first, then the store."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date
 from typing import Any, NamedTuple
 
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.artifact import Draft
@@ -16,17 +14,13 @@ from opboost_ops.exchange.kinds import disclosure
 from opboost_ops.exchange.manifest import Kind, Manifest, checkpoint_towards, receiver_of
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.exchange.store.store import Store
 from opboost_ops.mechanisms import noise
+from opboost_ops.pipeline.party.local_party import LocalParty, experiment_of
 from opboost_ops.pipeline.party.rollback import CHECKPOINTED_KINDS, signed_checkpoints
 from opboost_ops.pipeline.party.trust import signed_as, store_fault
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.privacy.ledger.checkpoints import Standing, signed_bytes
 from opboost_ops.privacy.ledger.entries import Ledger, LedgerEntry
-
-#: Prefix of a noise secret that was made from a public seed.
-SEEDED = b"opboost-seeded:"
-
 
 #: File in a run's home with the signing key in use, if several are valid.
 _SIGNED_BY = "signed_by"
@@ -44,25 +38,8 @@ class Published(NamedTuple):
     size: int
 
 
-@dataclass(frozen=True)
-class Publisher:
-    """A party with what it needs to publish.
-
-    Attributes:
-        name: Name of the party.
-        site: Its site.
-        policy: Its policy.
-        store: The exchange.
-    """
-
-    name: str
-    site: Site
-    policy: Policy
-    store: Store
-
-
 def publish(
-    party: Publisher,
+    party: LocalParty,
     federation: Federation,
     run: str,
     signer: Signer,
@@ -142,7 +119,7 @@ def publish(
 
 def standing(
     state: PartyState,
-    party: Publisher,
+    party: LocalParty,
     federation: Federation,
     run: str,
     kind: Kind,
@@ -178,7 +155,7 @@ def standing(
 
 
 def _require_not_published(
-    state: PartyState, party: Publisher, federation: str, run: str, receiver: str
+    state: PartyState, party: LocalParty, federation: str, run: str, receiver: str
 ) -> None:
     keys = signed_as(party.site, federation, party.name, None)
     for item in signed_checkpoints(party.site, party.store, federation, run, keys):
@@ -226,7 +203,7 @@ def _require_released(
 
 
 def _entries(
-    party: Publisher, federation: Federation, draft: Draft, shared: dict[str, Any]
+    party: LocalParty, federation: Federation, draft: Draft, shared: dict[str, Any]
 ) -> Iterator[LedgerEntry]:
     """Yield an artifact's ledger entries: one per feature, or one for its disclosure."""
     identity = federation.id.column
@@ -246,25 +223,6 @@ def _entries(
     if not draft.losses:
         words = draft.discloses or disclosure(draft.kind, federation)
         yield LedgerEntry(**shared, account="exact", discloses=words)
-
-
-def experiment_of(party: Publisher) -> bool:
-    """Return True if a party's publications carry no privacy guarantee.
-
-    Args:
-        party: The party that publishes.
-
-    Raises:
-        ConfigError: They carry none, but the store is not marked as a throw-away one.
-    """
-    seeded = party.site.noise_secret().startswith(SEEDED)
-    if seeded and not party.store.throwaway:
-        raise ConfigError(
-            f"The secret of {party.name} was made from a public seed, and this store is no "
-            "throw-away one.",
-            "Make a secret with `opboost keys init`.",
-        )
-    return seeded
 
 
 def signer_of(site: Site, federation: Federation, party: str, day: date, home: Home) -> Signer:

@@ -14,10 +14,10 @@ from opboost_ops.pipeline.party import agreement, clock
 from opboost_ops.pipeline.party.admission import Proposal, reasons_against
 from opboost_ops.pipeline.party.form_values import with_form
 from opboost_ops.pipeline.party.inbox import Run, note_refused
+from opboost_ops.pipeline.party.local_party import LocalParty
 from opboost_ops.pipeline.party.party_sites import site_files
 from opboost_ops.pipeline.runner.opening import resolved
 from opboost_ops.pipeline.runner.preflight import lacking, together
-from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.pipeline.stage import Home
 
 
@@ -76,7 +76,7 @@ def require_ready_parties(
             return  # The party that opens the run reports it.
         for name in plan.federation.parties:
             site, policy = site_of(name)
-            party = Publisher(name, site, policy, open_store(site.store))
+            party = LocalParty(name, site, policy, open_store(site.store))
             reasons, faults = _of_party(party, plan, run)
             if reasons:
                 text = f"{name} refuses it: {'; '.join(reasons)}."
@@ -90,7 +90,7 @@ def require_ready_parties(
         raise together([*refused, *errors], f"run {run} of {plan.federation.name}")
 
 
-def _of_party(party: Publisher, plan: Plan, run: str) -> tuple[list[str], list[OpBoostError]]:
+def _of_party(party: LocalParty, plan: Plan, run: str) -> tuple[list[str], list[OpBoostError]]:
     federation: Federation = plan.federation
     home = Home(party.site.home / federation.name / run)
     day = plan.day or clock.today()

@@ -12,9 +12,9 @@ import numpy as np
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.exchange.party_state import PartyState, open_state
+from opboost_ops.pipeline.party.local_party import SEEDED, LocalParty, experiment_of
 from opboost_ops.pipeline.phases import stages_of
 from opboost_ops.pipeline.protocol import STEPS
-from opboost_ops.pipeline.runner.publication import SEEDED, Publisher, experiment_of
 from opboost_ops.pipeline.steps.register import sum_noise_of
 from opboost_ops.privacy.declarations import declarations
 from opboost_ops.privacy.edge_charges import require_charged
@@ -28,7 +28,7 @@ _AHEAD = "expected"
 
 def require_within(
     state: PartyState,
-    party: Publisher,
+    party: LocalParty,
     federation: Federation,
     run: str,
     purpose: Purpose,
@@ -78,7 +78,7 @@ def require_within(
 
 
 def choices(
-    state: PartyState, party: Publisher, federation: Federation, run: str, day: date
+    state: PartyState, party: LocalParty, federation: Federation, run: str, day: date
 ) -> dict[str, Choice]:
     """Return the releases that a run of a party uses, by feature.
 
@@ -141,7 +141,7 @@ class RunReleases:
         day: The plan's date.
     """
 
-    party: Publisher
+    party: LocalParty
     federation: Federation
     run: str
     day: date

@@ -4,7 +4,8 @@ All stages are executed here, by these rules:
 
 1. A stage runs only for a run whose plan the party has accepted and admitted.
 2. A stage returns an outcome, which is written to the home, the ledger and the store here. Stages
-   themselves only charge releases, copy their party's table and send messages of rounds.
+   themselves only charge releases, copy their party's table, send messages of rounds, and register
+   the models and scores that stay with their party.
 3. A retry gives the same bytes, and is charged once.
 4. A failure that depends on private rows has one public message; its reason stays at home. Other
    libraries' exceptions, whose texts may contain cells, are reported by their type only.
@@ -70,12 +71,13 @@ from opboost_ops.pipeline.party.inbox import (
     note_received,
     note_refused,
 )
+from opboost_ops.pipeline.party.local_party import LocalParty
 from opboost_ops.pipeline.phases import stages_of
 from opboost_ops.pipeline.protocol import STEPS
 from opboost_ops.pipeline.runner import facts, progress
 from opboost_ops.pipeline.runner.disclosures import announce_step, charge_model
 from opboost_ops.pipeline.runner.mailboxes import close_mailbox, forget_session, open_mailbox
-from opboost_ops.pipeline.runner.publication import Published, Publisher, publish, signer_of
+from opboost_ops.pipeline.runner.publication import Published, publish, signer_of
 from opboost_ops.pipeline.runner.run_releases import RunReleases
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.checks import CHECKED
@@ -110,8 +112,8 @@ def run_stage(
     site, policy = site_of(party)
     failure: OpBoostError | ConnectionError
     try:
-        publisher = Publisher(party, site, policy, open_store(site.store))
-        return _run_stage(publisher, stage, run, notice, fact)
+        local = LocalParty(party, site, policy, open_store(site.store))
+        return _run_stage(local, stage, run, notice, fact)
     except (Rejected, BudgetError) as error:
         failure = error
         note_refused(site, run, stage, error)
@@ -143,7 +145,7 @@ def run_stage(
 
 @reuse_open_state()
 def _run_stage(
-    party: Publisher,
+    party: LocalParty,
     stage: str,
     run: Run,
     notice: Callable[[str], None],
@@ -187,7 +189,7 @@ class _Work:
         progress: Stores the stage's progress.
     """
 
-    party: Publisher
+    party: LocalParty
     stage: str
     run: Run
     context: Context
@@ -196,7 +198,7 @@ class _Work:
     progress: progress.StoredProgress
 
 
-def _prepare(party: Publisher, stage: str, run: Run) -> _Work:
+def _prepare(party: LocalParty, stage: str, run: Run) -> _Work:
     """Accept the run's plan, and build the stage's context."""
     acceptance, plan = accept_plan(party, run, stage)
     federation, purpose = acceptance.federation, acceptance.plan.purpose

@@ -82,6 +82,8 @@ class Table:
     preamble: tuple[tuple[str, str], ...] = ()
     #: Name of its federation, if a page has a table with this title for each.
     federation: str = ""
+    #: Columns that are shown once above the table if all rows have the same value.
+    once: tuple[str, ...] = ()
 
     def named(self, party: str) -> str:
         """Return a title that is unique outside its page.
@@ -90,9 +92,6 @@ class Table:
             party: The party whose section it is in; may be empty.
         """
         return " of ".join(filter(None, (self.title, self.federation, party)))
-
-    #: Columns that are shown once above the table if all rows have the same value.
-    once: tuple[str, ...] = ()
 
     @cached_property
     def rows(self) -> tuple[tuple[Cell, ...], ...]:

@@ -11,8 +11,8 @@ from opboost_ops.errors import BudgetError, ContractError
 from opboost_ops.exchange.party_state import agreements_of as load
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.pipeline.party.agreement import MADE_UP
+from opboost_ops.pipeline.party.local_party import LocalParty
 from opboost_ops.pipeline.runner.preflight import together
-from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.pipeline.runner.run_releases import require_within
 from tests.commands import opboost, printed
 from tests.federation import Workspace, small_credit
@@ -130,7 +130,7 @@ def test_check_sees_the_budget_and_the_caps_that_would_refuse_a_run(workspace: W
     assert "would exceed the privacy budget of bank: all_features.budget is 0.25" in text
     assert "bank/policy.yaml:alignment.max_new_queries: is 7, and credit queries the" in text
     with pytest.raises(BudgetError) as caught, open_state(workspace.site("bank")) as state:
-        bank = Publisher("bank", workspace.site("bank"), workspace.policy("bank"), workspace.store)
+        bank = LocalParty("bank", workspace.site("bank"), workspace.policy("bank"), workspace.store)
         require_within(state, bank, workspace.declared, "", "train", date(2026, 11, 1))
     both = together([caught.value, ContractError("Other.")], "run 1")
     assert isinstance(both, BudgetError) and "0.25" not in both.public

@@ -11,8 +11,8 @@ from opboost_ops.config.loading import site_of
 from opboost_ops.errors import BudgetError
 from opboost_ops.extras.datasets.workspace import agree_for_all
 from opboost_ops.pipeline.party.inbox import Run, note_refused
+from opboost_ops.pipeline.party.local_party import LocalParty
 from opboost_ops.pipeline.runner.disclosures import charge_model
-from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.privacy.ledger.budgets import ModelCharge
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.integration.orchestration.pages.conftest import Reader
@@ -86,7 +86,7 @@ def test_what_private_models_have_cost(reader: Reader, shown: Workspace) -> None
     shown.edit_yaml(
         "credit/policy.yaml", lambda policy: policy.update(model_budget={"epsilon": 10.0})
     )
-    party = Publisher("credit", *site_of("credit"), shown.store)
+    party = LocalParty("credit", *site_of("credit"), shown.store)
     for at, (what, epsilon) in enumerate((("model", 3.0), ("metrics", 0.5))):
         charge = ModelCharge(epsilon, f"{at}" * 64, 100 + at, what)  # type: ignore[arg-type]
         charge_model(party, shown.declared, FIRST_RUN, charge)

@@ -13,10 +13,10 @@ from opboost_ops.config.loading import load_policy, load_site
 from opboost_ops.errors import BudgetError, ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.pipeline.party import invitations
 from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.party.local_party import LocalParty
 from opboost_ops.pipeline.runner import local
 from opboost_ops.pipeline.runner.disk_space import DETAILS, waiting
 from opboost_ops.pipeline.runner.opening import open_run
-from opboost_ops.pipeline.runner.publication import Publisher
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.party_state import entries_of, state_of
 
@@ -156,7 +156,7 @@ def test_what_waits_follows_from_rows_and_columns(workspace: Workspace) -> None:
     federation = workspace.declared
     folder = workspace.folder / "credit"
     site, policy = load_site(folder / "site.yaml"), load_policy(folder / "policy.yaml")
-    party = Publisher("credit", site, policy, workspace.store)
+    party = LocalParty("credit", site, policy, workspace.store)
     rows = pl.read_parquet(folder / "tables" / "train.parquet").height
     columns = len(federation.parties["credit"].features) + 1
     columns += sum(len(columns_of(federation, holder)) for holder in federation.feature_holders)
