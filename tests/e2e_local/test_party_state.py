@@ -10,7 +10,7 @@ import pytest
 from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
 
 from opboost_ops.reports.lineage import lineage_events
-from tests.commands import printed
+from tests.commands import opboost, printed
 from tests.federation import Workspace
 from tests.party_state import entries_of, state_of
 
@@ -54,8 +54,9 @@ def test_check_finds_what_was_reserved_and_not_completed(workspace: Workspace) -
     with state_of(workspace, "bank") as state:
         line = state.ledger.entries()[0]
         state.ledger.reserve([line.model_copy(update={"artifact": "f" * 64})])
-    told = printed("ledger", "check", workspace.folder / "bank", fails=True)
-    assert "1 entries are charged" in told
+    code, out, _ = opboost("ledger", "check", workspace.folder / "bank", "--json")
+    assert code == 1
+    assert [gap["lacks"] for gap in json.loads(out)["gaps"]] == ["open"]
 
 
 def pinned(workspace: Workspace) -> set[int]:

@@ -53,7 +53,7 @@ _ACCOUNT = {
         )
     },
     "over the budget a release opens anyway": {
-        "                rule(spent, [opening])\n": "                pass\n"
+        "                rule(spent, [proposed])\n": "                pass\n"
     },
     "an ended release goes on": {
         "receiver == receiver and not release.ended": "receiver == receiver"
@@ -76,7 +76,7 @@ _ACCOUNT = {
 _YEARLY = {
     "a retry takes the newest release": {
         "                self._require_open(used.values())\n": (
-            "                used = self._opened(request, rule)\n"
+            "                used = self._chosen(request, rule)\n"
         )
     },
 }

@@ -46,8 +46,9 @@ def ranks_of(
     for column in columns:
         name = column.name
         released = narrow_integers(table, name)
-        outputs = column.mechanism.channel(column.domain).outputs
-        present = outputs if private else present_values(released)
+        present = (
+            column.mechanism.channel(column.domain).outputs if private else present_values(released)
+        )
         ranks[name] = smallest_integers(dense_ranks(released, present, scratch), scratch)
         values[name] = present.tolist()
     return pa.table(ranks), values

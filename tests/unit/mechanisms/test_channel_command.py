@@ -44,16 +44,16 @@ def test_a_designed_channel_is_kept_in_a_file(
     assert kept["counts"] == found["counts"]
     assert found["declaration"]["table"] == file.name
     assert found["expected_cost"]["channel"] == pytest.approx(found["expected_cost"]["programme"])
-    with pytest.raises(ConfigError, match="there already"):
+    with pytest.raises(ConfigError, match="exists already"):
         channel_command("designed", **asked)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"most": None}, "Give it with --most"),
-        ({"most": -1.0}, "must be of 0.001 to 1000"),
-        ({"epsilon": 0.0}, "must be of 0.001 to 1000"),
+        ({"most": None}, "Pass --most"),
+        ({"most": -1.0}, "must be from 0.001 to 1000"),
+        ({"epsilon": 0.0}, "must be from 0.001 to 1000"),
         ({"cost": "cubic"}, "Choose one of absolute, squared"),
         ({"prior": "1,x"}, "not a list of numbers"),
         ({"prior": "1,2"}, "needs 10 weights"),

@@ -81,7 +81,7 @@ def killed_in(method: str, workspace: Workspace) -> None:
 def test_a_run_that_was_killed_while_it_was_promoted_completes_its_promotion(
     fresh: Workspace,
 ) -> None:
-    killed_in("_note", fresh)
+    killed_in("_record", fresh)
     fresh.step("credit", "evaluate")
     assert fresh.step("credit", "register")["champion"] is True
     assert fresh.registry.history()[-1].event == "promoted"
