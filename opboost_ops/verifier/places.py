@@ -19,8 +19,7 @@ PUBLISHED = "published.json"
 MANIFEST, SIGNATURE, DOCUMENT = "manifest.json", "manifest.sig", "document.json"
 FEDERATION, SITE, POLICY = "federation.yaml", "site.yaml", "policy.yaml"
 
-_RUN_NAME = "[0-9a-f]" * 16
-_MAX_BYTES = 16 << 20
+_RUN_NAME, _MAX_BYTES = "[0-9a-f]" * 16, 16 << 20
 
 
 class InvalidPlaceError(Exception):
@@ -97,7 +96,8 @@ def _folders(folder: Path, depth: int) -> list[Path]:
 def _files_folder(place: Path) -> Path:
     """The folder with an artifact's files; in a bucket, that of the completed attempt."""
     try:
-        return place / f".{json.loads(read_small(place / PUBLISHED))['attempt']}"
+        digits = json.loads(read_small(place / PUBLISHED))["attempt"]
+        return place / f".{bytes.fromhex(digits).hex()}"
     except READ_ERRORS:
         return place
 

@@ -99,6 +99,17 @@ def table_named_like_a_pointer(workspace: Workspace) -> None:
     (place(workspace, "ranks").parent / "published.json").write_bytes(b"rows")
 
 
+def pointer_out_of_the_store(workspace: Workspace) -> None:
+    """The artifact's folder is elsewhere, where its publisher can change it."""
+    folder = place(workspace, "ranks/bank")
+    files = workspace.folder / "elsewhere"
+    folder.rename(files)
+    folder.mkdir()
+    (folder / ".x").mkdir()
+    outside = "x/" + "../" * len(folder.relative_to(workspace.folder).parts) + "../elsewhere"
+    (folder / "published.json").write_text(json.dumps({"attempt": outside}))
+
+
 def second_ranks_in_a_round(workspace: Workspace) -> None:
     """Signed by the bank, below its first ones."""
     folder = place(workspace, "ranks/bank") / "0001"
@@ -237,7 +248,7 @@ TAMPERS: dict[str, list[Tamper]] = {
     ],
     "signatures": [flipped_signature, signed_by_another, expired_key_without_a_day],
     "publishers": [signed_by_another],
-    "files": [one_byte_less, one_file_more, no_files],
+    "files": [one_byte_less, one_file_more, no_files, pointer_out_of_the_store],
     "digests": [changed_plan],
     "places": [
         elsewhere,
