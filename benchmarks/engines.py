@@ -72,7 +72,7 @@ def trained(folder: Path, facts: dict[str, Any], options: argparse.Namespace) ->
     from opboost_ops.learning.boosters.dask_engine import DaskEngine
     from opboost_ops.learning.boosters.lightgbm_backend import LocalEngine
     from opboost_ops.pipeline.home import Home
-    from opboost_ops.pipeline.steps.assemble import frame_of
+    from opboost_ops.pipeline.inputs.model_columns import frame_of
 
     table = Home(folder).table("frame")
     parameters = Parameters("binary", 2, options.trees, 0.1, options.depth, 0)

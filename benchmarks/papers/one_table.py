@@ -14,7 +14,7 @@ from opboost_ops.extras.datasets.tables import ID, Dataset
 from opboost_ops.learning.boosters.backend import Frame
 from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.inputs import raw_table
-from opboost_ops.pipeline.steps.assemble import category_codes, encode_label
+from opboost_ops.pipeline.inputs.model_columns import category_codes, encode_label
 
 #: What a dataset's label holder need not declare, and DPBoost asks of it.
 _MORE: dict[str, dict[str, dict[str, Any]]] = {

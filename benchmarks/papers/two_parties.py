@@ -23,7 +23,7 @@ from opboost_ops.mechanisms import Mechanism, noise
 from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.pipeline.inputs import raw_table
-from opboost_ops.pipeline.steps.assemble import category_codes, encode_label
+from opboost_ops.pipeline.inputs.model_columns import category_codes, encode_label
 
 #: Where B's columns are laid, the booster, and the share of the rows that is held out where a
 #: dataset has no split of its own: the paper's, where an experiment says nothing else.

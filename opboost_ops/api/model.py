@@ -15,7 +15,7 @@ from opboost_ops.learning.metrics import evaluate
 from opboost_ops.learning.registry.importance import RawColumn, raw_columns
 from opboost_ops.learning.registry.registry import federation_in, model_in
 from opboost_ops.pipeline.inputs import raw_table
-from opboost_ops.pipeline.steps.assemble import model_columns as run_columns
+from opboost_ops.pipeline.inputs.model_columns import model_columns as run_columns
 from opboost_ops.tables.raw_values import declared_series
 
 

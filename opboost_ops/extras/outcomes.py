@@ -26,7 +26,7 @@ from opboost_ops.learning.registry.registry import Registry, federation_in
 from opboost_ops.pipeline.evaluation.scores import PROBABILITY, SCORE
 from opboost_ops.pipeline.home import Home
 from opboost_ops.pipeline.inputs.holdout import require_moderate
-from opboost_ops.pipeline.steps.assemble import encode_label
+from opboost_ops.pipeline.inputs.model_columns import encode_label
 from opboost_ops.privacy.attacks import wilson
 from opboost_ops.reports.outcomes import OUTCOMES, Group, Outcomes
 from opboost_ops.tables.columns import match_names

@@ -15,8 +15,8 @@ from opboost_ops.learning.boosters import dask_engine, lightgbm_backend, trainer
 from opboost_ops.learning.boosters.backend import Frame, Parameters
 from opboost_ops.learning.boosters.dask_engine import DaskEngine
 from opboost_ops.learning.boosters.trainer import model_of, predict
+from opboost_ops.pipeline.inputs.model_columns import frame_of
 from opboost_ops.pipeline.stage import Home
-from opboost_ops.pipeline.steps.assemble import frame_of
 from tests.federation import Workspace
 from tests.unit.learning.boosters.rank_models import rows_of
 

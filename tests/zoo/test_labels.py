@@ -15,7 +15,7 @@ from opboost_ops import api
 from opboost_ops.config.federation import Label
 from opboost_ops.errors import ContractError, OpBoostError
 from opboost_ops.pipeline.inputs.holdout import require_moderate, weights_in
-from opboost_ops.pipeline.steps.assemble import encode_label
+from opboost_ops.pipeline.inputs.model_columns import encode_label
 from opboost_ops.tables.raw_values import label_values
 
 ROWS = 120

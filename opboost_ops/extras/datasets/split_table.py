@@ -10,7 +10,7 @@ from opboost_ops.config.federation import Label
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.errors import ConfigError
 from opboost_ops.learning.metrics import Task
-from opboost_ops.pipeline.steps.assemble import category_codes, encode_label
+from opboost_ops.pipeline.inputs.model_columns import category_codes, encode_label
 from opboost_ops.tables.columns import (
     TEXTS,
     holds_categories,

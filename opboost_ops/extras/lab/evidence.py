@@ -20,7 +20,7 @@ from opboost_ops.learning.tuning import FOLDS, out_of_fold_predictions
 from opboost_ops.mechanisms import Mechanism
 from opboost_ops.mechanisms.designed import Designed, Table
 from opboost_ops.pipeline.inputs import raw_table
-from opboost_ops.pipeline.steps.assemble import encode_label, own_columns
+from opboost_ops.pipeline.inputs.model_columns import encode_label, own_columns
 from opboost_ops.privacy.division import Evidence, independent, sampled
 from opboost_ops.privacy.planner import Caps
 from opboost_ops.tables.local import read_rows

@@ -24,8 +24,8 @@ from opboost_ops.learning.splits import domain_thresholds
 from opboost_ops.pipeline.evaluation.held_out import COVERAGE, group_codes, group_names
 from opboost_ops.pipeline.evaluation.scores import RowScorer
 from opboost_ops.pipeline.inputs import raw_table
+from opboost_ops.pipeline.inputs.model_columns import own_columns
 from opboost_ops.pipeline.inputs.other_columns import local_columns, needed_elsewhere
-from opboost_ops.pipeline.steps.assemble import own_columns
 from opboost_ops.privacy.people import ForgottenPeople
 from opboost_ops.tables.raw_values import declared_values
 

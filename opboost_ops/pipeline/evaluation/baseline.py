@@ -26,8 +26,8 @@ from opboost_ops.learning.boosters.lightgbm_backend import SAMPLE_ROWS
 from opboost_ops.learning.metrics import trial_score
 from opboost_ops.pipeline.evaluation.tuning_search import search, with_trial
 from opboost_ops.pipeline.home import baseline_cache, fingerprint, software
+from opboost_ops.pipeline.inputs.model_columns import LABEL, frame_of
 from opboost_ops.pipeline.stage import Context
-from opboost_ops.pipeline.steps.assemble import LABEL, frame_of
 from opboost_ops.pipeline.steps.train import parameters_of
 
 #: Maximum training rows of the trials without `training.tuning`, and the number of parts: one

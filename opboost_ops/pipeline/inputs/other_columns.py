@@ -11,10 +11,10 @@ from opboost_ops.config.federation import Federation, ScoringMode
 from opboost_ops.learning import splits
 from opboost_ops.learning.registry.importance import released_columns
 from opboost_ops.pipeline.inputs import raw_table
+from opboost_ops.pipeline.inputs.model_columns import model_columns
 from opboost_ops.pipeline.inputs.raw_blocks import whole_table
 from opboost_ops.pipeline.inputs.raw_table import domain_integers
 from opboost_ops.pipeline.stage import Context, PartyContext
-from opboost_ops.pipeline.steps.assemble import model_columns
 from opboost_ops.pipeline.steps.open_rows import (
     members_table,
     open_tables,

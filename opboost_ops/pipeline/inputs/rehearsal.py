@@ -16,12 +16,12 @@ from opboost_ops.config.federation import Party
 from opboost_ops.errors import Fault, OpBoostError
 from opboost_ops.exchange.sealed.ids import IdEncoder
 from opboost_ops.pipeline.inputs import raw_table
+from opboost_ops.pipeline.inputs.model_columns import encode_label, own_columns
 from opboost_ops.pipeline.inputs.other_columns import local_table
 from opboost_ops.pipeline.inputs.own_copy import borrowed
 from opboost_ops.pipeline.inputs.raw_blocks import blocks, whole_table
 from opboost_ops.pipeline.inputs.raw_table import declared_columns, domain_integers
 from opboost_ops.pipeline.stage import PartyContext
-from opboost_ops.pipeline.steps.assemble import encode_label, own_columns
 from opboost_ops.pipeline.steps.checks import raw_report
 from opboost_ops.quality.validation import Finding
 

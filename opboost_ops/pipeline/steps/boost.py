@@ -19,8 +19,9 @@ from opboost_ops.learning.federboost.private_federboost import (
     noise_of,
 )
 from opboost_ops.learning.private import noise, sensitivity
+from opboost_ops.pipeline.inputs.model_columns import LABEL
 from opboost_ops.pipeline.stage import Context, Outcome
-from opboost_ops.pipeline.steps.assemble import CLIPPED, LABEL
+from opboost_ops.pipeline.steps.assemble import CLIPPED
 from opboost_ops.pipeline.steps.materialise import model_file
 
 _LOG = logging.getLogger(LOGGER)

@@ -9,8 +9,8 @@ import polars as pl
 import pyarrow as pa
 
 from opboost_ops.learning.boosters.trainer import model_of, predict
+from opboost_ops.pipeline.inputs.model_columns import frame_of
 from opboost_ops.pipeline.stage import Context, Outcome
-from opboost_ops.pipeline.steps.assemble import frame_of
 from opboost_ops.pipeline.steps.checks import check, domains_of
 from opboost_ops.pipeline.steps.materialise import materialised_model
 from opboost_ops.quality import suites

@@ -11,9 +11,9 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.files import narrow_integers, smallest_integers
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.holdout import held_out_in
+from opboost_ops.pipeline.inputs.model_columns import LABEL, encode_label
 from opboost_ops.pipeline.inputs.raw_blocks import blocks
 from opboost_ops.pipeline.stage import Context, Outcome
-from opboost_ops.pipeline.steps.assemble import LABEL, encode_label
 
 #: Tables of training rows as integers of their domains, and of raw held-out rows.
 _ROWS, _HELD_OUT = "rows", "holdout_frame"

@@ -13,9 +13,9 @@ from opboost_ops.learning.boosters.trainer import model_of, predict
 from opboost_ops.pipeline.evaluation.baseline import baseline
 from opboost_ops.pipeline.evaluation.held_out import judge
 from opboost_ops.pipeline.evaluation.reference import comparable_reference
+from opboost_ops.pipeline.inputs.model_columns import LABEL, frame_of
 from opboost_ops.pipeline.inputs.other_columns import other_columns
 from opboost_ops.pipeline.stage import Context, Outcome
-from opboost_ops.pipeline.steps.assemble import LABEL, frame_of
 from opboost_ops.pipeline.steps.check_model import checked_prediction
 from opboost_ops.pipeline.steps.materialise import materialised_model
 

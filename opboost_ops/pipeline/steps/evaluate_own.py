@@ -11,8 +11,8 @@ from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pipeline.evaluation.baseline import Baseline
 from opboost_ops.pipeline.evaluation.held_out import judge
 from opboost_ops.pipeline.evaluation.reference import comparable_reference, reference_of
+from opboost_ops.pipeline.inputs.model_columns import LABEL, frame_of
 from opboost_ops.pipeline.stage import Context, Outcome
-from opboost_ops.pipeline.steps.assemble import LABEL, frame_of
 from opboost_ops.pipeline.steps.boost import model_text, rows_of
 from opboost_ops.pipeline.steps.check_model import checked_prediction
 from opboost_ops.pipeline.steps.materialise import materialised_model

@@ -23,9 +23,9 @@ from opboost_ops.pipeline.evaluation.held_out import SCORING
 from opboost_ops.pipeline.evaluation.reference import declaration_files
 from opboost_ops.pipeline.evaluation.tuning_search import TUNED
 from opboost_ops.pipeline.home import fingerprint, importance_cache, software
+from opboost_ops.pipeline.inputs.model_columns import frame_of
 from opboost_ops.pipeline.redaction import WORDS
 from opboost_ops.pipeline.stage import Context, Outcome
-from opboost_ops.pipeline.steps.assemble import frame_of
 from opboost_ops.pipeline.steps.materialise import materialised_model, model_file
 from opboost_ops.pipeline.steps.train import parameters_of
 from opboost_ops.privacy.ledger.budgets import remaining_models

@@ -12,11 +12,11 @@ from opboost_ops.pipeline.evaluation.held_out import COVERAGE, coverage, group_n
 from opboost_ops.pipeline.evaluation.scores import RowScorer, warn_untrained
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.common_rows import CommonRows
+from opboost_ops.pipeline.inputs.model_columns import own_columns
 from opboost_ops.pipeline.inputs.other_columns import local_columns, local_names, opened_values
 from opboost_ops.pipeline.inputs.raw_blocks import blocks
 from opboost_ops.pipeline.inputs.raw_table import declared_columns
 from opboost_ops.pipeline.stage import Context, Outcome
-from opboost_ops.pipeline.steps.assemble import own_columns
 from opboost_ops.pipeline.steps.encode_rows import raw_matrix
 from opboost_ops.tables.spill.arrays import slices
 from opboost_ops.tables.spill.tables import reorder, rows_of_block

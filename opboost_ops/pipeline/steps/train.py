@@ -25,8 +25,9 @@ from opboost_ops.learning.private import noisy_leaves, sensitivity
 from opboost_ops.pipeline.evaluation.tuning_search import TUNED, search, with_trial
 from opboost_ops.pipeline.home import ResumeLog, model_cache, software
 from opboost_ops.pipeline.inputs.holdout import WEIGHT
+from opboost_ops.pipeline.inputs.model_columns import LABEL, frame_of
 from opboost_ops.pipeline.stage import Context, Outcome
-from opboost_ops.pipeline.steps.assemble import CLIPPED, LABEL, frame_of
+from opboost_ops.pipeline.steps.assemble import CLIPPED
 from opboost_ops.privacy.ledger.budgets import ModelCharge
 
 

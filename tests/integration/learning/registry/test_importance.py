@@ -10,8 +10,8 @@ from opboost_ops.learning.boosters.lightgbm_backend import load_booster
 from opboost_ops.learning.boosters.trainer import Frame, Parameters, contributions, train
 from opboost_ops.learning.registry import importance
 from opboost_ops.learning.registry.importance import columns_by_feature, importance_of, rows_for
+from opboost_ops.pipeline.inputs.model_columns import frame_of
 from opboost_ops.pipeline.stage import Home
-from opboost_ops.pipeline.steps.assemble import frame_of
 from tests.federation import Workspace
 
 

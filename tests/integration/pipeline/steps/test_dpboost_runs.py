@@ -13,8 +13,8 @@ from opboost_ops.learning.boosters.trainer import model_of, predict
 from opboost_ops.learning.private import sensitivity, tree
 from opboost_ops.learning.private.sensitivity import Spent
 from opboost_ops.pipeline.home import ResumeLog
+from opboost_ops.pipeline.inputs.model_columns import LABEL, frame_of
 from opboost_ops.pipeline.stage import Home
-from opboost_ops.pipeline.steps.assemble import LABEL, frame_of
 from opboost_ops.privacy.ledger.budgets import account_of
 from opboost_ops.privacy.ledger.entries import LedgerEntry
 from tests.commands import printed, printed_json

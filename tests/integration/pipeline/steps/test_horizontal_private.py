@@ -11,9 +11,9 @@ from opboost_ops.errors import BudgetError, ConfigError
 from opboost_ops.extras.datasets.generated import NAME
 from opboost_ops.learning.federboost.private_federboost import noise_of
 from opboost_ops.learning.private import noise
+from opboost_ops.pipeline.inputs.model_columns import LABEL
 from opboost_ops.pipeline.phases import ROUNDS
 from opboost_ops.pipeline.runner.local import Finished
-from opboost_ops.pipeline.steps.assemble import LABEL
 from opboost_ops.pipeline.steps.boost import private_of, settings_of
 from opboost_ops.privacy.ledger.budgets import account_of
 from tests.integration.pipeline.steps.test_horizontal_runs import TRAIN, Lenders

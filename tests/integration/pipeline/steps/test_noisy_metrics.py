@@ -9,8 +9,8 @@ from opboost_ops.config.federation import Label
 from opboost_ops.errors import BudgetError, ContractError
 from opboost_ops.learning import metrics
 from opboost_ops.pipeline.evaluation.gate import private_gate
+from opboost_ops.pipeline.inputs.model_columns import LABEL
 from opboost_ops.pipeline.stage import Home
-from opboost_ops.pipeline.steps.assemble import LABEL
 from tests.commands import printed_json
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.integration.pipeline.steps.test_dpboost_runs import declare, ledger, private

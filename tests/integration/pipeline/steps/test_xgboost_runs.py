@@ -14,8 +14,8 @@ from opboost_ops.exchange.files import integers
 from opboost_ops.extras.export.export import export_model
 from opboost_ops.learning.boosters.trainer import model_of, predict
 from opboost_ops.learning.registry.registry import model_in
+from opboost_ops.pipeline.inputs.model_columns import frame_of
 from opboost_ops.pipeline.stage import Home
-from opboost_ops.pipeline.steps.assemble import frame_of
 from tests.federation import SECOND_RUN, Workspace
 
 
