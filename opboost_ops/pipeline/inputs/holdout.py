@@ -18,7 +18,7 @@ from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices, tot
 #: Bytes of the hash of an ID that is compared with the holdout share.
 _BYTES = 8
 
-#: Column of the training frame, beside `assemble.LABEL`.
+#: Column of the training frame, beside `model_columns.LABEL`.
 WEIGHT = "weight"
 
 #: Objectives for counts or amounts, which need labels of 0 or more.
