@@ -206,7 +206,7 @@ def test_a_workers_token_acts_in_nobodys_name(client: Client, workspace: Path, w
     run = client.trigger(worker, {"runs": runs})
     assert ended(client, worker, run) == "success"
     assert ended(client, ADMIN, "of-a-worker") == "failed"
-    assert "triggered by another DAG" in errors(client, ADMIN, "of-a-worker")["bank_act"]
+    assert "was not triggered by a person" in errors(client, ADMIN, "of-a-worker")["bank_act"]
     cleared = "the person's run, cleared by the worker"
     until(lambda: states(client, ADMIN, "of-a-person")["bank_act"] == "skipped", cleared, 60)
     assert actions(workspace) == acted
