@@ -80,6 +80,7 @@ def test_a_column_has_as_many_values_as_it_declares() -> None:
     plan = Plan(
         Artifact("credit/run/plan/lender", Path()),
         {"federation": non_default(found), "purpose": "train"},
+        {},
     )
     assert {column.name: column.channel_digest for column in plan.columns("bank")} == {
         name.removeprefix("bank."): digests["channel"] for name, digests in computed(found).items()
