@@ -77,11 +77,9 @@ def test_a_column_has_as_many_values_as_it_declares() -> None:
         "flag": Domain(0, 1),
         "rooms": Domain(1, 7),
     }
-    plan = Plan(
-        Artifact("credit/run/plan/lender", Path()),
-        {"federation": non_default(found), "purpose": "train"},
-        {},
-    )
+    declared = {**non_default(found), "training": {"trainer": "lightgbm"}}
+    document = {"federation": declared, "purpose": "train"}
+    plan = Plan(Artifact("credit/run/plan/lender", Path()), document, {})
     assert {column.name: column.channel_digest for column in plan.columns("bank")} == {
         name.removeprefix("bank."): digests["channel"] for name, digests in computed(found).items()
     }
