@@ -1,13 +1,13 @@
 """An artifact of several files: sealed, stored and read with one part in memory at a time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
 
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Artifact, Draft
-from opboost_ops.exchange.contents import listed_sizes, opened
+from opboost_ops.exchange.contents import listed_sizes, opened, require_points
 from opboost_ops.exchange.encryption import Envelope
 from opboost_ops.exchange.files import Files
 from opboost_ops.exchange.manifest import Manifest, parse_manifest
@@ -102,3 +102,32 @@ def test_parts_that_do_not_fit_the_rows_are_no_form_of_the_kind(store: Store) ->
     store.put_once(PLACE, sealed(entries, encrypted=False))
     with pytest.raises(Rejected, match="its files are not those it lists"):
         read(store, encrypted=False)
+
+
+def swapped_rows(parts: list[np.ndarray]) -> None:
+    parts[1][[7, 8]] = parts[1][[8, 7]]
+
+
+def repeated_row(parts: list[np.ndarray]) -> None:
+    parts[1][8] = parts[1][7]
+
+
+def row_of_the_next_part(parts: list[np.ndarray]) -> None:
+    parts[1][-1, 0] = 2 << 6
+
+
+@pytest.mark.parametrize("change", [swapped_rows, repeated_row, row_of_the_next_part])
+def test_points_rise_within_the_part_that_their_bytes_name(
+    store: Store, change: Callable[[list[np.ndarray]], None]
+) -> None:
+    entries = Counted()
+    for number, part in enumerate(entries.parts):
+        part[:, 0], part[:, 1] = number << 6, np.arange(50)
+    store.put_once(PLACE, sealed(entries, encrypted=False))
+    require_points(read(store, encrypted=False), None, PLACE)  # type: ignore[arg-type]
+    store.remove_run("credit", RUN)
+    change(entries.parts)
+    store.put_once(PLACE, sealed(entries, encrypted=False))
+    with pytest.raises(Rejected) as caught:
+        require_points(read(store, encrypted=False), None, PLACE)  # type: ignore[arg-type]
+    assert caught.value.reason == "malformed"
