@@ -72,6 +72,7 @@ PARTS = {
             "tests/integration/exchange/test_acceptance.py",
             "tests/unit/exchange/test_artifact.py",
             "tests/unit/exchange/test_simulated_federations.py",
+            "tests/unit/exchange/test_contents.py",
             "tests/unit/exchange/test_parts.py",
             "tests/unit/exchange/test_hostile_stores.py",
             "tests/unit/exchange/sealed/test_sealed_release.py",
