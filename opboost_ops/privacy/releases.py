@@ -237,7 +237,7 @@ class Releases(Records):
             used = self.of_run(request.federation, request.run)
             if used is not None:
                 self._require_open(used.values())
-                self._require_declared(used, request)
+                require_declared(used, request.declarations, request.receiver)
             else:
                 used = self._chosen(request, rule)
                 names = {feature: release.id for feature, release in used.items()}
@@ -294,8 +294,8 @@ class Releases(Records):
         open_ones = RELEASES.c.id.in_(sorted(ids)), RELEASES.c.ended == ""
         with self._database.writing() as connection:
             changes = {"ended": now(), "pins": "", "digest": "", "rows": 0}
-            update = sa.update(RELEASES).where(*open_ones).values(changes)
-            count = connection.execute(update).rowcount
+            update = sa.update(RELEASES).where(*open_ones)
+            count = connection.execute(update.values(changes)).rowcount
         self.collect()
         return count
 
@@ -376,15 +376,6 @@ class Releases(Records):
                 "Trigger a new run.",
             )
 
-    def _require_declared(self, used: Mapping[str, Release], request: RunRequest) -> None:
-        # An old run that is cleared after its artifacts were removed may have another plan.
-        recorded = {name: (of.declaration, of.receiver) for name, of in used.items()}
-        if recorded != {of.feature: (of.digest, request.receiver) for of in request.declarations}:
-            raise BudgetError(
-                "This run recorded releases under another declaration or to another receiver.",
-                "Trigger a new run.",
-            )
-
     def _pin_and_respond(
         self,
         request: RunRequest,
@@ -434,6 +425,18 @@ class Releases(Records):
     def _all(self) -> list[Release]:
         query = sa.select(RELEASES).order_by(RELEASES.c.number)
         return [read_release(row) for row in self._database.rows(query)]
+
+
+def require_declared(
+    used: Mapping[str, Release], declarations: Iterable[Declaration], receiver: str
+) -> None:
+    """Refuse recorded releases under another plan, as of a run that is cleared long after."""
+    recorded = {name: (release.declaration, release.receiver) for name, release in used.items()}
+    if recorded != {each.feature: (each.digest, receiver) for each in declarations}:
+        raise BudgetError(
+            "This run recorded releases under another declaration or to another receiver.",
+            "Trigger a new run.",
+        )
 
 
 def _proposed(declaration: Declaration, receiver: str, day: date) -> Release:

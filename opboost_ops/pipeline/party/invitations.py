@@ -75,7 +75,7 @@ def to_join(party: str, federation: str, label_holder: str, patience: float) -> 
             that the party has not agreed to.
         Rejected: The only plan is one that the party rejects.
     """
-    me = _publisher(party)
+    me = _local_party(party)
     refusals: list[Rejected | PolicyError] = []
     newest: dict[Purpose, Opened] = {}
     for opened in _opened(me, federation, label_holder, patience):
@@ -113,7 +113,7 @@ def join(
         Rejected: The party rejects its plan.
         PolicyError: The party has not agreed to it.
     """
-    me = _publisher(party)
+    me = _local_party(party)
     try:
         acceptance, digest = accept_plan(me, run, also=also)
     except (Rejected, BudgetError) as error:
@@ -141,7 +141,7 @@ def missing(party: str, run: Run, wanted: Sequence[str]) -> list[str]:
         run: The run.
         wanted: Places in the run, as ``<kind>/<party>``.
     """
-    store = _publisher(party).store
+    store = _local_party(party).store
     places = {place: reference(run.federation, run.run, *place.split("/")) for place in wanted}
     return [place for place, full in places.items() if store.written(full) is None]
 
@@ -157,7 +157,7 @@ def newer(party: str, run: Run, purpose: Purpose, patience: float) -> str | None
         purpose: The run's purpose.
         patience: Age in seconds from which a run counts as over.
     """
-    me = _publisher(party)
+    me = _local_party(party)
     mine = me.store.written(reference(run.federation, run.run, "plan", run.label_holder))
     for opened in _opened(me, run.federation, run.label_holder, patience):
         later = mine is not None and _age(opened) > (mine, run.run)
@@ -231,6 +231,6 @@ def _age(opened: Opened) -> tuple[float, str]:
     return (opened.at, opened.run)
 
 
-def _publisher(party: str) -> LocalParty:
+def _local_party(party: str) -> LocalParty:
     site, policy = site_of(party)
     return LocalParty(party, site, policy, open_store(site.store))

@@ -20,7 +20,12 @@ from opboost_ops.privacy.declarations import declarations
 from opboost_ops.privacy.edge_charges import require_charged
 from opboost_ops.privacy.ledger.budgets import Budget
 from opboost_ops.privacy.ledger.entries import LedgerEntry
-from opboost_ops.privacy.releases import Choice, FeatureResponses, RunRequest
+from opboost_ops.privacy.releases import (
+    Choice,
+    FeatureResponses,
+    RunRequest,
+    require_declared,
+)
 
 #: Artifact name in estimated ledger entries.
 _AHEAD = "expected"
@@ -90,13 +95,15 @@ def choices(
         day: The plan's date.
 
     Raises:
-        BudgetError: A new release would exceed a budget, and no open one can continue.
+        BudgetError: A new release would exceed a budget, and no open one can continue; or the run
+            recorded releases under another plan.
     """
     declared = declarations(federation, party.name, party.policy, party.site)
     used = state.releases.of_run(federation.name, run)
-    if used is not None:
-        return {feature: Choice(declared[feature], release) for feature, release in used.items()}
     receiver = federation.label_holder
+    if used is not None:
+        require_declared(used, declared.values(), receiver)
+        return {feature: Choice(declared[feature], release) for feature, release in used.items()}
     return state.releases.choose(declared.values(), receiver, day, Budget(party.policy).releases)
 
 

@@ -11,6 +11,7 @@ from opboost_ops.domain import Domain
 from opboost_ops.errors import BudgetError, ContractError
 from opboost_ops.privacy.declarations import Declaration
 from opboost_ops.privacy.ledger.budgets import Budget
+from opboost_ops.privacy.releases import require_declared
 from tests.unit.privacy.releasing import DAY, Door, declaration, people
 
 MANY = 400
@@ -69,15 +70,23 @@ def test_a_retry_uses_what_the_run_recorded(door: Door) -> None:
     ("declared", "receiver"),
     [(declaration(epsilon=4.0, digest="b"), "credit"), (declaration(), "shop")],
 )
-def test_a_run_that_is_begun_anew_under_another_plan_draws_nothing(
+def test_a_run_that_is_begun_again_under_another_plan_draws_nothing(
     declared: Declaration, receiver: str, door: Door
 ) -> None:
     """Its charges are those of the first plan; newcomers would be released under the second one."""
     door.night(1, people(MANY))
     (before,) = door.releases.all()
-    with pytest.raises(BudgetError, match="another declaration"):
+    with pytest.raises(BudgetError):
         door.night(1, people(2 * MANY), (declared,), receiver=receiver, read=range(2 * MANY))
     assert door.releases.all() == [before]
+
+
+def test_a_run_that_is_begun_again_without_a_feature_is_refused_before_it_reads(door: Door) -> None:
+    door.night(1, people(MANY))
+    used = {release.feature: release for release in door.releases.all()}
+    require_declared(used, (declaration(),), "credit")
+    with pytest.raises(BudgetError):
+        require_declared(used, (), "credit")
 
 
 @pytest.mark.parametrize(
