@@ -1,11 +1,11 @@
 """The mutation score of a part of the package: ``python -m tests.mutants PART --count 150``.
 
 Mutants are drawn by a seed. Each runs in a process of its own, which compiles one module from a
-changed syntax tree and leaves all files as they are, until the first of the part's tests fails.
+changed syntax tree and leaves all files as they are, until the first of the part's tests fails:
+first those that execute the changed lines, then all, for tests share fixtures and imports.
 """
 
 import argparse
-import ast
 import importlib.abc
 import importlib.util
 import json
@@ -15,6 +15,7 @@ import random
 import resource
 import signal
 import sys
+import tempfile
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,8 @@ from typing import NoReturn
 
 import pytest
 
-from tests.mutants.operators import mutants_of
+from tests.mutants.lines import Only, Recorder, Trace, traces_of
+from tests.mutants.operators import Mutant, mutants_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,8 +89,10 @@ PARTS = {
 class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds one module, and makes it from a syntax tree."""
 
-    def __init__(self, name: str, path: Path, tree: ast.Module) -> None:
-        self._name, self._path, self._tree = name, path, tree
+    def __init__(self, path: Path, mutant: Mutant) -> None:
+        names = path.relative_to(ROOT).with_suffix("").parts
+        self._name = ".".join(names).removesuffix(".__init__")
+        self.path, self.mutant = path, mutant
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: object = None
@@ -96,7 +100,7 @@ class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         del path, target
         if fullname != self._name:
             return None
-        return importlib.util.spec_from_file_location(fullname, self._path, loader=self)
+        return importlib.util.spec_from_file_location(fullname, self.path, loader=self)
 
     def create_module(self, spec: ModuleSpec) -> None:
         """The ordinary module object."""
@@ -104,7 +108,7 @@ class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Run the changed code."""
-        exec(compile(self._tree, self._path, "exec"), module.__dict__)
+        exec(compile(self.mutant.tree, self.path, "exec"), module.__dict__)
 
 
 def main() -> None:
@@ -115,22 +119,25 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     part = PARTS[chosen.part]
-    every = [(path, number, words, tree) for path in _files(part)
-             for number, (words, tree) in enumerate(mutants_of(path.read_text()))]  # fmt: skip
+    every = [_Mutated(path, mutant)
+             for path in _files(part) for mutant in mutants_of(path.read_text())]  # fmt: skip
     some = random.Random(chosen.seed).sample(every, min(chosen.count, len(every)))
     for name in _LIBRARIES:
         if importlib.util.find_spec(name.partition(".")[0]):
             importlib.import_module(name)
-    if _outcome(part, None, 0) != 0:
-        raise SystemExit("The tests fail without a mutant.")
+    with tempfile.TemporaryFile("w+") as table:
+        if _outcome(part.tests, None, 0, Recorder(_files(part), table)) != 0:
+            raise SystemExit("The tests fail without a mutant.")
+        traces = traces_of(table)
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = math.ceil(PATIENCE * (usage.ru_utime + usage.ru_stime)) + 10
     survivors = []
-    for path, _, words, tree in some:
-        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        if _outcome(part, _Mutated(name, path, tree), seconds) == 0:
-            survivors.append(f"{path.relative_to(ROOT)}: {words}")
+    for number, mutated in enumerate(some, 1):
+        if _survives(part, mutated, seconds, traces):
+            survivors.append(f"{mutated.path.relative_to(ROOT)}: {mutated.mutant.words}")
             sys.stderr.write(f"{survivors[-1]}\n")
+        if number % 10 == 0:
+            sys.stderr.write(f"{number} of {len(some)}: {len(survivors)} survive\n")
     killed = len(some) - len(survivors)
     low, high = _interval(killed, len(some))
     score = {
@@ -151,15 +158,28 @@ def _files(part: Part) -> Iterator[Path]:
         yield from [path] if path.is_file() else sorted(path.rglob("*.py"))
 
 
-def _outcome(part: Part, mutant: _Mutated | None, seconds: int) -> int:
-    """The exit status of the part's tests; not 0 if they took too long."""
+def _survives(part: Part, mutated: _Mutated, seconds: int, traces: Sequence[Trace]) -> bool:
+    meeting = [each.test for each in traces if each.meets(mutated.path, mutated.mutant.lines)]
+    if meeting:
+        only = Only(meeting)
+        status = _outcome(only.files, mutated, seconds, only)
+        # A mutant may rename a test's parameters: no test is then collected.
+        if status not in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
+            return False
+    return _outcome(part.tests, mutated, seconds) == 0
+
+
+def _outcome(
+    tests: Sequence[str], mutated: _Mutated | None, seconds: int, plugin: object = None
+) -> int:
+    """The exit status of tests; not 0 if they took too long."""
     pid = os.fork()
     if not pid:
-        _run(part, mutant, seconds)
+        _run(tests, mutated, seconds, plugin)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def _run(part: Part, mutant: _Mutated | None, seconds: int) -> NoReturn:
+def _run(tests: Sequence[str], mutated: _Mutated | None, seconds: int, plugin: object) -> NoReturn:
     status = 1
     try:
         # Processor seconds, so that a busy machine kills no mutant; one that waits is killed later.
@@ -168,10 +188,11 @@ def _run(part: Part, mutant: _Mutated | None, seconds: int) -> NoReturn:
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
-        if mutant:
-            sys.meta_path.insert(0, mutant)
+        if mutated:
+            sys.meta_path.insert(0, mutated)
         options = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "no:randomly"]
-        status = int(pytest.main([*options, *(str(ROOT / test) for test in part.tests)]))
+        plugins = [plugin] if plugin else []
+        status = int(pytest.main([*options, *(str(ROOT / test) for test in tests)], plugins))
     finally:
         os._exit(status)
 

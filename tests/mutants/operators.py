@@ -3,6 +3,7 @@
 import ast
 import copy
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 _SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
@@ -30,17 +31,28 @@ _SWAPS: dict[type[ast.AST], type[ast.AST]] = {
 }
 
 
-def mutants_of(source: str) -> Iterator[tuple[str, ast.Module]]:
-    """Every mutant of a module: what was changed, with its line, and the tree."""
+@dataclass(frozen=True)
+class Mutant:
+    """A module with one change: what was changed, its lines, and the tree."""
+
+    words: str
+    lines: range
+    tree: ast.Module
+
+
+def mutants_of(source: str) -> Iterator[Mutant]:
+    """Every mutant of a module."""
     tree = ast.parse(source)
     places = list(_places(tree))
     for number in range(len(places)):
         changed = copy.deepcopy(tree)
-        words = _change(*list(_places(changed))[number])
-        yield words, ast.fix_missing_locations(changed)
+        node, kind = list(_places(changed))[number]
+        words = f"line {node.lineno}: {_change(node, kind)}"
+        lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        yield Mutant(words, lines, ast.fix_missing_locations(changed))
 
 
-def _places(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
+def _places(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
     """Nodes that can be changed, with the kind of change; texts and annotations are left."""
     waiting: list[ast.AST] = [tree]
     while waiting:
@@ -76,28 +88,27 @@ def _is_typing(node: ast.AST) -> bool:
 
 def _change(node: ast.AST, kind: str) -> str:
     """Change a node in place; what was done, in words."""
-    at = f"line {getattr(node, 'lineno', 0)}"
     if isinstance(node, ast.Compare):
         old = type(node.ops[0])
         node.ops[0] = _SWAPS[old]()  # type: ignore[call-overload]
-        return f"{at}: {old.__name__} became {_SWAPS[old].__name__}"
+        return f"{old.__name__} became {_SWAPS[old].__name__}"
     if isinstance(node, ast.BinOp | ast.AugAssign | ast.BoolOp):
         before = type(node.op)
         node.op = _SWAPS[before]()  # type: ignore[assignment]
-        return f"{at}: {before.__name__} became {_SWAPS[before].__name__}"
+        return f"{before.__name__} became {_SWAPS[before].__name__}"
     if isinstance(node, ast.UnaryOp):
         node.op, node.operand = ast.Not(), ast.UnaryOp(ast.Not(), node.operand)
-        return f"{at}: not was dropped"
+        return "not was dropped"
     if isinstance(node, ast.Constant):
         value = node.value
         node.value = (not value) if isinstance(value, bool) else value + 1  # type: ignore[operator]
-        return f"{at}: {value!r} became {node.value!r}"
+        return f"{value!r} became {node.value!r}"
     if isinstance(node, ast.Return):
         node.value = ast.Constant(None)
-        return f"{at}: None is returned"
+        return "None is returned"
     if isinstance(node, ast.Raise):
         node.exc, node.cause = ast.Name("StopAsyncIteration", ast.Load()), None
-        return f"{at}: another exception is raised"
+        return "another exception is raised"
     assert isinstance(node, ast.Expr), kind
     node.value = ast.Constant(None)
-    return f"{at}: a call was dropped"
+    return "a call was dropped"
