@@ -35,7 +35,8 @@ MOST_CELLS = 256
 #: Number of grid points at equal distances, and at equal ratios.
 _EVEN_POINTS, _RATIO_POINTS = 128, 895
 
-#: The smallest weight, and log2 of the ratio of the largest weight to it.
+#: The smallest weight, and log2 of the greatest ratio of another weight to it. The weights of a
+#: whole grid add up to less than 2^63.
 _MIN_WEIGHT, _RANGE_BITS = 1 << 28, 24
 
 #: Fraction bits of the table while it is computed.
@@ -103,7 +104,7 @@ def _geometric_table(rate: float) -> np.ndarray:
     """Return integers that decrease by the factor e^-rate and end with the smallest weight."""
     with localcontext(Context(prec=60)):
         factor = int(Decimal(rate).exp() * (1 << _FRACTION_BITS))
-    length = math.ceil(_RANGE_BITS * math.log(2) / rate)
+    length = math.floor(_RANGE_BITS * math.log(2) / rate)
     # Integer arithmetic only: the table must be identical on every machine.
     value, entries = _MIN_WEIGHT << _FRACTION_BITS, [_MIN_WEIGHT]
     for _ in range(length):

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -113,6 +114,19 @@ def test_nobody_changes_the_law_by_more_than_the_loss(cells: int) -> None:
     assert bound / 4 < worst <= bound
 
 
+@pytest.mark.parametrize(("cells", "epsilon"), [(2, 10.0), (3, 1.0), (10, 0.1), (256, 0.1)])
+def test_the_loss_is_that_of_the_table_that_is_drawn_from(cells: int, epsilon: float) -> None:
+    """Per level, four steps of the exponential mechanism and eight of the worst rounding error."""
+    table, levels = weights(cells, epsilon).tolist(), math.ceil(math.log2(cells))
+    with localcontext(prec=50):
+        rate = Decimal(epsilon) * (1 - Decimal(2) ** -12) / (4 * levels)
+        first = Decimal(table[0]).ln()
+        off = max(abs(Decimal(entry).ln() - first + rate * k) for k, entry in enumerate(table))
+        exact = levels * (4 * rate + 8 * off)
+        assert exact <= Decimal(loss(cells, epsilon)) <= exact * (1 + Decimal("1e-9"))
+        assert exact <= Decimal(epsilon)
+
+
 def test_edges_lie_near_equal_shares_of_many_people() -> None:
     values = np.sort(np.random.default_rng(0).lognormal(10, 1, 20_000))
     points = grid((0.0, 1e6))
@@ -134,10 +148,36 @@ def test_the_grid_lies_inside_the_bounds_and_rises(bounds: tuple[float, float]) 
     assert 900 < len(points) < 1024
 
 
+@pytest.mark.parametrize(
+    ("bounds", "decimals"), [((0.0, 1e6), 3), ((-40.0, 60.0), 4), ((0.0, 0.6), 5)]
+)
+def test_the_grid_has_even_points_and_even_ratios_rounded_to_two_digits(
+    bounds: tuple[float, float], decimals: int
+) -> None:
+    """Two digits of the least distance of a point from the lower bound."""
+    lower, span = bounds[0], bounds[1] - bounds[0]
+    steps = [k / 129 * span for k in range(1, 129)]
+    steps += [math.expm1(k / 896 * math.log1p(span)) for k in range(1, 896)]
+    points = {round(lower + step, decimals) for step in steps}
+    assert grid(bounds).tolist() == sorted(points - {*bounds})
+
+
 @pytest.mark.parametrize(("cells", "epsilon"), [(1, 0.1), (257, 0.1), (10, 0.0), (10, 11.0)])
 def test_what_is_out_of_range_is_refused(cells: int, epsilon: float) -> None:
     with pytest.raises(ConfigError):
         weights(cells, epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [3.0, 8.0, 10.0])
+def test_points_that_divide_the_people_alike_are_drawn_alike(epsilon: float) -> None:
+    """Half of the people at each bound: every point of the grid has the greatest weight."""
+    points = grid((0.0, 1000.0))
+    table, totals = weights(2, epsilon), []
+    below = np.full(len(points), 500)
+    for share in range(4):
+        places = draw(below, 1000, table, 2, lambda n, k=share: totals.append(n) or n * k // 4)
+        assert places == (len(points) * share // 4,)
+    assert set(totals) == {len(points) * int(table[0])}
 
 
 def test_a_common_value_leaves_no_edge_far_away_to_chance() -> None:
