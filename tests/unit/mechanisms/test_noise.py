@@ -1,11 +1,14 @@
 """Noise: a stream under a key of its own for each draw; keys and secrets."""
 
+import base64
+import itertools
 import os
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError, ContractError
@@ -40,6 +43,18 @@ def test_integers_below_a_bound_are_uniform() -> None:
     # Six standard deviations of a third of 30,000.
     assert np.abs(counts - 10_000).max() < 6 * np.sqrt(30_000 * 2 / 9)
     assert {words.below(1) for _ in range(10)} == {0}
+
+
+def test_an_integer_is_the_next_bits_of_the_stream_that_lie_below_the_bound() -> None:
+    """Every pattern of as many bits as the bound has stands for one integer, so all are alike."""
+    stream = Cipher(algorithms.AES(SECRET), modes.CTR(bytes(16))).encryptor().update(bytes(10_000))
+    for bound, bits in ((1, 1), (3, 2), (255, 8), (256, 9), (2**62 + 1, 63)):
+        size = -(-bits // 8)
+        parts = (stream[at : at + size] for at in itertools.count(0, size))
+        patterns = (int.from_bytes(part, "big") >> (8 * size - bits) for part in parts)
+        accepted = (pattern for pattern in patterns if pattern < bound)
+        words = Words(SECRET)
+        assert [words.below(bound) for _ in range(100)] == list(itertools.islice(accepted, 100))
 
 
 def release(values: np.ndarray = VALUES, words: Words | None = None) -> np.ndarray:
@@ -99,3 +114,47 @@ def test_a_secret_of_another_size_is_refused(tmp_path: Path, size: int) -> None:
     path.chmod(0o600)
     with pytest.raises(ConfigError, match=f"has {size} bytes instead of 32"):
         noise.read_secret(path)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])
+def test_a_secret_that_others_can_open_is_refused(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "noise.secret"
+    path.write_bytes(SECRET)
+    path.chmod(0o600)
+    assert noise.read_secret(path) == SECRET
+    path.chmod(mode)
+    with pytest.raises(ConfigError):
+        noise.read_secret(path)
+
+
+def test_a_secret_that_is_no_file_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    for path in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(ConfigError):
+            noise.read_secret(path)
+
+
+def test_a_secret_is_read_from_base64_of_32_bytes_and_nothing_else() -> None:
+    text = base64.b64encode(SECRET).decode()
+    assert noise.secret_from_text(text, "OPBOOST_SECRET") == SECRET
+    for wrong in ("", "no base64", text[:-4], text + text, base64.b64encode(SECRET[1:]).decode()):
+        with pytest.raises(ConfigError) as caught:
+            noise.secret_from_text(wrong, "OPBOOST_SECRET")
+        assert not wrong or wrong not in str(caught.value)
+
+
+def test_keys_differ_by_all_that_they_are_for_and_by_nothing_else() -> None:
+    other = SECRET[::-1]
+    seeds = [
+        *(noise.run_seed(secret, "f", "r", b"s") for secret in (SECRET, other)),
+        *(noise.run_seed(SECRET, *place) for place in (("g", "r", b"s"), ("f", "q", b"s"))),
+        noise.run_seed(SECRET, "f", "r", b"t"),
+        *(noise.checkpoint_key(secret, "f", "r") for secret in (SECRET, other)),
+        *(noise.checkpoint_key(SECRET, *place) for place in (("g", "r"), ("f", "q"))),
+    ]
+    assert len(set(seeds)) == 9
+    assert {len(seed) for seed in seeds} == {32}
+    assert noise.run_seed(SECRET, "f", "r", b"s") == seeds[0]
+    shown = {noise.fingerprint(secret) for secret in (SECRET, other, SECRET)}
+    assert len(shown) == 2
+    assert {len(bytes.fromhex(each)) for each in shown} == {8}
