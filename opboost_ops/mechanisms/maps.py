@@ -91,12 +91,10 @@ class AdjMap(PartitionedParameters):
             rows = []
             for x in range(domain.lower, domain.upper + 1):
                 home = parts.index(x)
-                between = [by_partition[abs(m - home)] for m in range(len(parts.starts))]
-                sum_between = sum(between, Decimal(0))
                 weights: list[Decimal] = []
-                for m, weight in enumerate(between):
+                for m in range(len(parts.starts)):
                     inside = [by_value[abs(x - y)] for y in parts.members(m)]
-                    share = weight / sum_between / sum(inside, Decimal(0))
+                    share = by_partition[abs(m - home)] / sum(inside, Decimal(0))
                     weights += [share * w for w in inside]
                 rows.append(counts_of(weights))
             return Channel(domain.values(), domain.values(), tuple(rows))
