@@ -102,7 +102,9 @@ def test_one_count_too_many_is_refused() -> None:
     "change",
     [
         {"outputs": (3, 2, 4, 5, 6, 7, 8, 9)},
+        {"outputs": (3, 3, 4, 5, 6, 7, 8, 9)},
         {"outputs": (0, 3, 4, 5, 6, 7, 8, 9)},
+        {"outputs": (3, 4, 5, 6, 7, 8, 9, 11)},
         {"outputs": (3, 4)},
         {"counts": (("1", "2"),) * 10},
         {"counts": (("0", str(TOTAL)),) * 10, "outputs": (3, 4)},

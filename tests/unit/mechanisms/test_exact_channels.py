@@ -14,9 +14,11 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
@@ -369,3 +371,87 @@ def test_buckets_between_edges() -> None:
     for edges in ((1, 5), (5, 11), tuple(range(2, 12))):
         with pytest.raises(ConfigError, match="bucket"):
             BucketResponse(epsilon=1, edges=edges).channel(DOMAIN)
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        (LocalMap, {}),
+        (AdjMap, {"theta": 2, "edges": (4,)}),
+        (LocalMap, {"theta": 0}),
+        (AdjMap, {"theta": 2, "alpha": 0.0}),
+        (BucketResponse, {"buckets": 3, "edges": (4,)}),
+        (BucketResponse, {"edges": (4, 4)}),
+        (BucketResponse, {"edges": ()}),
+        (BucketResponse, {"buckets": 1}),
+        (GlobalMap, {"epsilon": 0.0}),
+        (GlobalMap, {"epsilon": math.nan}),
+        (GlobalMap, {"epsilon": True}),
+        (GlobalMap, {"theta": 2}),
+    ],
+)
+def test_a_declaration_that_defines_no_channel_is_refused(
+    declared: tuple[type[Mechanism], dict[str, Any]],
+) -> None:
+    kind, values = declared
+    with pytest.raises(ValidationError):
+        kind(**{"epsilon": 1.0, **values})
+
+
+def test_edges_outside_a_domain_are_refused_before_a_channel_is_built() -> None:
+    for edges in ((1,), (4, 4), (11,)):
+        with pytest.raises(ConfigError):
+            LocalMap(epsilon=1.0, edges=edges).require(DOMAIN)
+    for edges in ((1,), (11,), tuple(range(1, 11))):
+        with pytest.raises(ConfigError):
+            BucketResponse(epsilon=1.0, edges=edges).require(DOMAIN)
+    for edges in ((2,), (10,), tuple(range(2, 11))):
+        LocalMap(epsilon=1.0, edges=edges).require(DOMAIN)
+        BucketResponse(epsilon=1.0, edges=edges).require(DOMAIN)
+
+
+def test_a_row_of_the_square_is_the_mean_over_the_values_that_an_output_represents() -> None:
+    domain = Domain(LOWER, LOWER + 9)
+    made = design(domain, 0.3, 1.0, "absolute", [1 + x % 3 for x in range(10)])
+    assert made is not None
+    for mechanism in (
+        BucketResponse(epsilon=1.0, edges=(0, 5)),
+        made.mechanism,
+        GlobalMap(epsilon=1),
+    ):
+        channel = mechanism.channel(domain)
+        table = channel.probabilities()
+        for output, row in zip(channel.outputs, channel.square(), strict=True):
+            ((first, last),) = channel.span(np.array([output])).tolist()
+            values = range(first - LOWER, last - LOWER + 1)
+            assert row == pytest.approx(
+                np.mean([table[value] for value in values], axis=0), rel=1e-12
+            )
+
+
+def test_counts_that_are_no_distribution_are_no_channel() -> None:
+    for row in ((TOTAL - 1, 0), (TOTAL + 1, -1), (TOTAL, 1)):
+        with pytest.raises(ValueError):
+            Channel(np.array([0]), np.array([0, 1]), (row,))
+
+
+def test_a_label_shows_all_parameters() -> None:
+    shown = [
+        mechanism.label()
+        for epsilon in (0.25, 8.0)
+        for mechanism in (
+            GlobalMap(epsilon=epsilon),
+            Geometric(epsilon=epsilon),
+            *(AdjMap(epsilon=epsilon, theta=theta, alpha=a) for theta in (3, 4) for a in (1, 2)),
+            AdjMap(epsilon=epsilon, edges=(4,)),
+            *(LocalMap(epsilon=epsilon, theta=theta) for theta in (3, 4)),
+            *(BucketResponse(epsilon=epsilon, buckets=buckets) for buckets in (2, 3)),
+            BucketResponse(epsilon=epsilon, edges=(4,)),
+            *(Designed(epsilon=epsilon, most=most, table="file.json") for most in (9, 10)),
+            GeneralisedResponse(epsilon=epsilon),
+            Piecewise(epsilon=epsilon),
+            UnaryEncoding(epsilon=epsilon),
+            MissingBit(epsilon=epsilon),
+        )
+    ]
+    assert len(set(shown)) == len(shown)
