@@ -114,11 +114,13 @@ class TextModel:
         LightGBM would read them as 0. A learned direction stays.
         """
         lines = list(self.lines)
-        for (at, *_), (kinds, *sides, leaves, inner) in self._trees(_ROUTING):
+        for (at, *_), (kinds, left, right, leaves, inner) in self._trees(_ROUTING):
+            # A child is the number of a split, or the complement of a leaf's: -1 is leaf 0.
+            rows = [int(count) for count in (*inner, *reversed(leaves))]
             for node, kind in enumerate(map(int, kinds)):
                 if not kind & (_CATEGORICAL | _MISSING):
-                    left, right = (_row_count(int(side[node]), inner, leaves) for side in sides)
-                    kinds[node] = str(kind & ~_LEFT | _NAN | (_LEFT if left >= right else 0))
+                    most = _LEFT if rows[int(left[node])] >= rows[int(right[node])] else 0
+                    kinds[node] = str(kind & ~_LEFT | _NAN | most)
             lines[at] = "decision_type=" + " ".join(kinds)
         return replace(self, lines=tuple(lines))
 
@@ -148,8 +150,3 @@ class TextModel:
         for begin in range(0, len(lines), len(keys)):
             tree = lines[begin : begin + len(keys)]
             yield [at for at, _ in tree], [line.partition("=")[2].split() for _, line in tree]
-
-
-def _row_count(child: int, inner: Sequence[str], leaves: Sequence[str]) -> int:
-    """Return the training rows of a child: a split, or a leaf as the complement of its number."""
-    return int(inner[child] if child >= 0 else leaves[~child])
