@@ -368,7 +368,7 @@ class Workspace:
             declared = self.declared
             receiver = receiver_of(manifest.kind, about, declared.label_holder)
             public = declared.parties[str(receiver)].encryption_key
-            envelope = Envelope(self.site(signer).noise_secret(), public)
+            envelope = Envelope(self.site(signer).read_secret(), public)
         # As its party would have said it of its state, too.
         given = Standing(head=manifest.head, seen=manifest.seen) if manifest.head else None
         _, new = draft.seal(

@@ -116,8 +116,8 @@ class Site(Record):
         keys = self.secret.parent if is_file_entry(self.secret) else self.home.parent / "keys"
         return keys / "psi"
 
-    def noise_secret(self) -> bytes:
-        """Return the party's noise secret, 32 bytes.
+    def read_secret(self) -> bytes:
+        """Return the party's secret, 32 bytes.
 
         Raises:
             ConfigError: The secret is missing, has another size, or is readable by others.

@@ -107,7 +107,7 @@ class Acceptance:
         self.keys: Keys | None = None
         #: Called with another party's manifest before it is accepted; raises if the state of that
         #: party, or of this one, was rolled back.
-        self.heads: Callable[[Manifest], None] = lambda _: None
+        self.keep_checkpoint: Callable[[Manifest], None] = lambda _: None
         #: Spills points to disk if they exceed its memory limit; by default they stay in memory.
         self.scratch: Scratch | None = None
         self._party = party
@@ -206,7 +206,7 @@ class Acceptance:
                     require_recent(planned.day, today, what)
                 require_good(planned.federation, sender, key, planned.day or today, what)
             self._plan, self._experiment = planned, manifest.experiment
-        self.heads(manifest)
+        self.keep_checkpoint(manifest)
         self._remember(kind, about, manifest.digest, manifest.rows, manifest.columns)
         if self.memory.since is None:
             self.memory = self.memory.model_copy(update={"since": today})

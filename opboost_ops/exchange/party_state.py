@@ -136,9 +136,9 @@ class PartyState:
             site: The party's site.
             database: Its database.
         """
-        forgotten = Forgotten(database, lambda: noise.keyed_by(site.noise_secret(), "people"))
+        forgotten = Forgotten(database, lambda: noise.keyed_by(site.read_secret(), "people"))
         scratch = Scratch(site.home, site.block_rows)
-        pins = Pins(site.pins, scratch, lambda: noise.keyed_by(site.noise_secret(), "pins"))
+        pins = Pins(site.pins, scratch, lambda: noise.keyed_by(site.read_secret(), "pins"))
         return cls(
             Ledger(database),
             Releases(database, pins, forgotten),
@@ -250,7 +250,7 @@ def forgotten_of(site: Site) -> ForgottenPeople:
 def _fingerprint(site: Site) -> str:
     """Return the fingerprint of the party's secret; empty if it has none, which only runs need."""
     with suppress(ConfigError):
-        return noise.fingerprint(site.noise_secret())
+        return noise.fingerprint(site.read_secret())
     return ""
 
 

@@ -105,7 +105,7 @@ def session_of(context: Context) -> Session:
     federation = context.federation
     digest = bytes.fromhex(context.home.json(_PEOPLE)["people"])
     seed = noise.run_seed(
-        context.site.noise_secret(),
+        context.site.read_secret(),
         federation.name,
         context.run,
         b"psi:" + context.plan.encode() + digest,
@@ -202,7 +202,7 @@ def _people_digest(context: Context) -> str:
     """Return a digest of the set of IDs if shares need it, else of the empty set; check all IDs."""
     has_shares = context.federation.has_shares and context.party != context.federation.label_holder
     encoder = IdEncoder(context.federation.id.type)
-    people = ContentHash(noise.keyed_by(context.site.noise_secret(), "psi:people"))
+    people = ContentHash(noise.keyed_by(context.site.read_secret(), "psi:people"))
     for ids in _ids(context):
         messages = encoder.messages(ids)
         if has_shares:

@@ -115,7 +115,7 @@ class PartyContext:
     @property
     def person_key(self) -> bytes:
         """Return the key of this party's hashes of people's IDs."""
-        return noise.keyed_by(self.site.noise_secret(), "people")
+        return noise.keyed_by(self.site.read_secret(), "people")
 
     @property
     def lasting(self) -> Home:
@@ -260,7 +260,7 @@ def alignment_key(site: Site, federation: str) -> bytes:
         federation: Name of the federation.
     """
     file = site.alignment_key
-    secret = noise.read_secret(file) if file.is_file() else site.noise_secret()
+    secret = noise.read_secret(file) if file.is_file() else site.read_secret()
     return noise.keyed_by(secret, f"alignment:{federation}")
 
 

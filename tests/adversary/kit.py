@@ -124,7 +124,7 @@ def send(
     envelope, receiver = None, receiver_of(kind, about, label)
     if honest.manifest.encrypted_to:
         key = workspace.declared.parties[str(receiver)].encryption_key
-        envelope = Envelope(sender.noise_secret(), key)
+        envelope = Envelope(sender.read_secret(), key)
     raw = dict(contents) if contents is not None else dict(honest.files)
     raw = {name: content for name, content in raw.items() if name not in (MANIFEST, SIGNATURE)}
     signer = Signer.from_file(sender.signing_key)

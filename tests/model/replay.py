@@ -108,7 +108,7 @@ class Replay:
             **content,
         )
         key = Signer.from_file(self.folder / signer / "keys" / "signing.key")
-        secret = workspace.site(signer).noise_secret()
+        secret = workspace.site(signer).read_secret()
         receiver = "credit" if kind == "ranks" else "bank"
         public = workspace.declared.parties[receiver].encryption_key
         assert public is not None

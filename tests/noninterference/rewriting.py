@@ -207,7 +207,7 @@ def _other_federations(workspace: Workspace, party: str) -> None:
         state.ledger.reserve([line])
         state.ledger.commit(line.artifact)
         state.audit.add("sent", "elsewhere/run/ranks/x", "other", "ab" * 32)
-        key = noise.checkpoint_key(site.noise_secret(), "elsewhere", "a")
+        key = noise.checkpoint_key(site.read_secret(), "elsewhere", "a")
         for number in range(7):
             # Towards the same receiver, too: numbers and heads are of one federation alone.
             run = f"{number:016x}"

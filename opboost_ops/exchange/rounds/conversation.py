@@ -86,8 +86,9 @@ class Conversation:
         self._verified: dict[tuple[str, bytes, bytes], tuple[Manifest, str]] = {}
         self._keys: dict[str, str] = {}
         self._plan = plan
-        #: Called with the manifest of a party's key before it is accepted; see `Acceptance.heads`.
-        self.heads: Callable[[Manifest], None] = lambda _: None
+        #: Called with the manifest of a party's key before it is accepted; see
+        #: `Acceptance.keep_checkpoint`.
+        self.keep_checkpoint: Callable[[Manifest], None] = lambda _: None
         #: Digest that the next message must name in ``answers``.
         self.head = plan
         #: Number of accepted messages.
@@ -211,7 +212,7 @@ class Conversation:
             raw = base64.b64decode(artifact.document["key"], validate=True)
         if len(raw) != 32:
             raise Rejected("malformed", f"{artifact.manifest.reference}: it contains no key.")
-        self.heads(artifact.manifest)
+        self.keep_checkpoint(artifact.manifest)
         self._keys[party] = artifact.digest
         return raw
 

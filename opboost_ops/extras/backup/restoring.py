@@ -243,7 +243,7 @@ def _secret(site: Site, stage: Path, contents: Contents) -> bytes:
     """Return the secret of a site, or of the backup if the site has none."""
     in_backup = stage / KEYS / "secret"
     is_missing = site.secret.is_absolute() and not site.secret.exists() and in_backup.is_file()
-    secret = noise.read_secret(in_backup) if is_missing else site.noise_secret()
+    secret = noise.read_secret(in_backup) if is_missing else site.read_secret()
     present = noise.fingerprint(secret)
     if contents.secret == present:
         return secret

@@ -77,7 +77,7 @@ def back_up(
     try:
         with working_folder(folder, ".backup-") as stage:
             contents = _collect(folder, site, stage)
-            seal(stage, contents, site.noise_secret())
+            seal(stage, contents, site.read_secret())
             with whole_file(target) as file:
                 pack(stage, file, public, progress)
     except (OSError, pyrage.EncryptError) as error:
@@ -101,7 +101,7 @@ def key_places(site: Site) -> dict[str, Path]:
 
 
 def _collect(folder: Path, site: Site, stage: Path) -> Contents:
-    secret = site.noise_secret()
+    secret = site.read_secret()
     left_out = _copy_small_files(folder, site, stage)
     moment = ""
     rows: dict[str, int] = {}

@@ -82,10 +82,10 @@ class _Release:
     received: Mapping[str, float]
     queried: np.ndarray
 
-    def has_queried(self, heads: np.ndarray) -> np.ndarray:
+    def has_queried(self, digests: np.ndarray) -> np.ndarray:
         """Return for each digest whether the run queried this person."""
-        at = np.minimum(np.searchsorted(self.queried, heads), len(self.queried) - 1)
-        hits: np.ndarray = self.queried[at] == heads
+        at = np.minimum(np.searchsorted(self.queried, digests), len(self.queried) - 1)
+        hits: np.ndarray = self.queried[at] == digests
         return hits
 
 
@@ -212,7 +212,8 @@ class Releases:
 
     def _digests(self, ids: pl.Series) -> np.ndarray:
         typed = ids.cast(pl.String if self._federation.id.type == "string" else pl.Int64)
-        return _heads(noise.person_keys(self._key, typed.to_arrow(), self._federation.id.type))
+        keys = noise.person_keys(self._key, typed.to_arrow(), self._federation.id.type)
+        return _first_bytes(keys)
 
 
 class _Compatibility:
@@ -281,7 +282,7 @@ def _read(
             if left
         },
         received={party: times[place].timestamp() for party, place in places.items()},
-        queried=_heads(keys_of(home.table(DIGESTS).column("digest"))),
+        queried=_first_bytes(keys_of(home.table(DIGESTS).column("digest"))),
     )
 
 
@@ -301,6 +302,6 @@ def _hashes(texts: pl.Series) -> np.ndarray:
     return texts.hash(seed=0).to_numpy()
 
 
-def _heads(digests: np.ndarray) -> np.ndarray:
+def _first_bytes(digests: np.ndarray) -> np.ndarray:
     """Return the first eight bytes of sorted digests, uint64."""
     return tails(np.roll(digests, 8, axis=1))

@@ -81,7 +81,7 @@ def show_keys(folder: Path) -> dict[str, str | list[str]]:
         former += opening
         shown["encryption_key"] = encryption
     shown["fingerprint"] = fingerprint(signing, encryption)
-    shown["noise_secret_fingerprint"] = noise.fingerprint(site.noise_secret())
+    shown["noise_secret_fingerprint"] = noise.fingerprint(site.read_secret())
     if former:
         shown["former_keys"] = former
     return shown

@@ -80,7 +80,7 @@ def admit(party: LocalParty, proposal: Proposal) -> None:
     """
     plan, run, digest, home = proposal.plan, proposal.run, proposal.digest, proposal.home
     # A missing secret blocks every plan, so this error discloses nothing about this one.
-    party.site.noise_secret()
+    party.site.read_secret()
     with open_state(party.site) as state:
         stop = stopped(state, plan.federation.name)
     compared = _compared(party, digest)

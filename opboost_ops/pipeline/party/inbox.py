@@ -176,7 +176,7 @@ def acceptance_of(party: LocalParty, run: Run) -> Acceptance:
     own = memory_of(folder / f"{MEMORY}.json")
     acceptance = accepting(party, run.federation, run.run, run.label_holder, own, earlier)
     acceptance.scratch = Scratch(folder, party.site.block_rows)
-    acceptance.heads = partial(_keep_checkpoint, party, run)
+    acceptance.keep_checkpoint = partial(_keep_checkpoint, party, run)
     return acceptance
 
 

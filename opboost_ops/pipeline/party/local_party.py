@@ -37,7 +37,7 @@ def experiment_of(party: LocalParty) -> bool:
     Raises:
         ConfigError: They carry none, but the store is not marked as a throw-away one.
     """
-    seeded = party.site.noise_secret().startswith(SEEDED)
+    seeded = party.site.read_secret().startswith(SEEDED)
     if seeded and not party.store.throwaway:
         raise ConfigError(
             f"The secret of {party.name} was made from a public seed, and this store is no "

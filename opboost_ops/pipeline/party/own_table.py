@@ -219,7 +219,7 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
             "Its own people may: `opboost agree SITE FEDERATION`.",
         )
     require_taking_part(site, federation)
-    key = noise.keyed_by(site.noise_secret(), ":table")
+    key = noise.keyed_by(site.read_secret(), ":table")
     identity, names = _compared_columns(agreed.content["federation"], party, purpose)
     wanted = [policy.raw_column(name, identity.column) for name in names]
     path = table_of(site, federation, identity, purpose)

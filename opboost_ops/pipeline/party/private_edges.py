@@ -158,7 +158,7 @@ def _draw_and_charge(
 ) -> PrivateEdges:
     """Draw and charge one column's edges in the caller's transaction."""
     cells, loss = columns[requested.feature], next(iter(requested.losses.values()))
-    secret = context.site.noise_secret()
+    secret = context.site.read_secret()
     seeded = secret.startswith(SEEDED)
     words = (
         noise.Words.seeded(secret, f"edges/{requested.declaration}")

@@ -98,7 +98,7 @@ def _of_party(
         require_consent(policy, federation, party)
 
     own = federation.parties[party].signing_key
-    checks: dict[str, Callable[[], object]] = {"site.yaml:secret": site.noise_secret}
+    checks: dict[str, Callable[[], object]] = {"site.yaml:secret": site.read_secret}
     if federation.learning == "horizontal":
         checks["policy.yaml:receivers"] = partial(
             mailboxes.pinned_keys, party, policy, federation, own

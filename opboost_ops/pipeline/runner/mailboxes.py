@@ -42,7 +42,7 @@ def open_mailbox(
     signer: Signer,
     private: PrivateKey | None,
     home: Home,
-    heads: Callable[[Manifest], None],
+    keep_checkpoint: Callable[[Manifest], None],
     day: date,
 ) -> Mailbox:
     """Open a party's mailbox; all charges are in the ledger before the first message.
@@ -55,7 +55,7 @@ def open_mailbox(
         signer: The party's signing key.
         private: Its private encryption key, if declared.
         home: Its private folder for the run.
-        heads: Checks the other parties' checkpoints; see `Acceptance.heads`.
+        keep_checkpoint: Checks the other parties' checkpoints; see `Acceptance.keep_checkpoint`.
         day: Date for which the validity of keys is judged.
 
     Raises:
@@ -65,7 +65,7 @@ def open_mailbox(
     """
     own = federation.parties[party.name].signing_key
     pinned = pinned_keys(party.name, party.policy, federation, own)
-    secret = party.site.noise_secret()
+    secret = party.site.read_secret()
     experiment = experiment_of(party)
     with open_state(party.site) as state:
         keys = open_session(state, federation.name, run, home)
@@ -83,7 +83,7 @@ def open_mailbox(
             return model_noise.skellam(count, added.means[phase])
 
     conversation = Conversation(federation, run, plan, pinned, private, experiment)
-    conversation.heads = heads
+    conversation.keep_checkpoint = keep_checkpoint
     me = Identity(party.name, signer, secret, seed, experiment, draw, keys.decisions, stands)
     messages = Messages(me, party.store, conversation, patience_of(federation))
     return Mailbox(messages, home.folder / "rounds", today=lambda: day)

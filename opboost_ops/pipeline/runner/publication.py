@@ -75,7 +75,7 @@ def publish(
             # The plan is addressed to all parties, and unencrypted: it declares the keys.
             key = federation.parties[addressed].encryption_key if addressed else None
             receiver = addressed or draft.about
-            envelope = Envelope(party.site.noise_secret(), key) if key else None
+            envelope = Envelope(party.site.read_secret(), key) if key else None
             stands = standing(state, party, federation, run, draft.kind, draft.about, signer)
             manifest, files = draft.seal(
                 signer, federation.name, run, party.name, experiment, envelope, stands
@@ -147,7 +147,7 @@ def standing(
     others = {receiver} if receiver != party.name else set(federation.parties)
     received = state.checkpoints.received(name, holder)
     latest = {other: received[other] for other in sorted(others & received.keys())}
-    key = noise.checkpoint_key(party.site.noise_secret(), name, receiver)
+    key = noise.checkpoint_key(party.site.read_secret(), name, receiver)
     signed = state.checkpoints.take(key, name, receiver, run, CHECKPOINTED_KINDS, latest)
     message = signed_bytes(signed.head, party.name, name, receiver)
     head = signed.head.model_copy(update={"signature": signer.sign(message).hex()})

@@ -177,7 +177,7 @@ class RunReleases:
             values: Domain integers of these rows by preprocessed column, shape (m,) each.
         """
         party, federation = self.party, self.federation
-        secret = party.site.noise_secret()
+        secret = party.site.read_secret()
         declared = declarations(federation, party.name, party.policy, party.site)
         request = RunRequest(
             federation=federation.name,

@@ -215,14 +215,12 @@ def _prepare(party: LocalParty, stage: str, run: Run) -> _Work:
     approval.require(party, federation, run.run, plan, stages, home, day)
     signer = signer_of(party.site, federation, party.name, day, home)
     private = private_key(party.site.encryption_key, declared.encryption_key)
-    acceptance.keys = Keys(party.site.noise_secret(), private)
+    acceptance.keys = Keys(party.site.read_secret(), private)
     opened: list[Mailbox] = []
 
     def mailboxes() -> Mailbox:
-        heads = acceptance.heads
-        opened.append(
-            open_mailbox(party, federation, run.run, plan, signer, private, home, heads, day)
-        )
+        about = (party, federation, run.run, plan, signer, private, home)
+        opened.append(open_mailbox(*about, acceptance.keep_checkpoint, day))
         return opened[0]
 
     stored = progress.StoredProgress(home, stage)

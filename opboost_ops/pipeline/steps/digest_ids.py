@@ -46,7 +46,7 @@ def _shares(context: Context, session: Session) -> Draft:
     pairs = pair_keys(context)
     width = TAG * len(pairs)
     content = session.exponent + session.people
-    key = sealing.nonce(context.site.noise_secret(), "shares", session.place, content)
+    key = sealing.nonce(context.site.read_secret(), "shares", session.place, content)
     sent = PartFile(context.home.scratch, width, part_count(count))
     points = own_points(context, session)
     people: list[int] = []

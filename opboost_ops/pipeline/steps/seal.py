@@ -82,7 +82,7 @@ def sealed_table(
     # Space for the sealed rows, and for their spill files.
     waiting = 0 if scratch.holds(count) else TAG + width
     require_room(context.home.folder, context.party, (sealing.ROW_TAG + width + waiting) * count)
-    secret = context.site.noise_secret()
+    secret = context.site.read_secret()
     content = sealing.ContentHash(keyed_by(secret, "seal:content"))
     for messages, packed, _ in _packed(session, rows, table):
         content.add(messages, packed)

@@ -128,7 +128,7 @@ def _inputs(context: Context) -> str:
     does not depend on the file format of the table, or on people in it who are not scored.
     """
     mode = context.federation.scoring.mode
-    key = noise.keyed_by(context.site.noise_secret(), ":scores")
+    key = noise.keyed_by(context.site.read_secret(), ":scores")
     names = declared_columns(context)
     fingerprints = {"rows": rows_fingerprint(_scored_rows(context), names, key)}
     modes = ("desensitised", "routed")

@@ -120,7 +120,7 @@ def lie(workspace: Workspace, kind: str) -> None:
     folder = path(workspace, kind)
     digest = parse_manifest((folder / MANIFEST).read_bytes(), kind).digest
     public = str(workspace.declared.parties[LABEL].encryption_key)
-    secret = workspace.site(BANK).noise_secret()
+    secret = workspace.site(BANK).read_secret()
     raw = Envelope(secret, public).encrypt(b"other rows", digest, ENTRIES)
     (folder / ROWS_FILE).write_bytes(raw)
 

@@ -59,7 +59,7 @@ def test_keys_are_those_of_the_files(
     def keys() -> tuple[object, ...]:
         site = workspace.site("bank")
         return (
-            site.noise_secret(),
+            site.read_secret(),
             Signer.from_file(site.signing_key).public,
             PrivateKey.from_file(site.encryption_key).public,
         )
@@ -67,7 +67,7 @@ def test_keys_are_those_of_the_files(
     expected = keys()
     moved(workspace, monkeypatch, kind)
     assert keys() == expected
-    assert workspace.site("bank").noise_secret() == expected[0]
+    assert workspace.site("bank").read_secret() == expected[0]
 
 
 def test_a_stage_publishes_with_keys_of_airflow(
@@ -88,7 +88,7 @@ def test_they_are_masked_in_what_airflow_logs(
     texts = moved(workspace, monkeypatch, "airflow")
     line = f"a library printed {texts['secret']} and {texts['signing_key']}"
     site = workspace.site("bank")
-    site.noise_secret()
+    site.read_secret()
     Signer.from_file(site.signing_key)
     told = str(redact(line))
     assert "***" in told
@@ -124,10 +124,10 @@ def test_one_that_is_not_there_says_what_to_set(
     for entry, what in {"SECRET": "noise secret", "SIGNING_KEY": "signing key"}.items():
         monkeypatch.delenv(f"{prefix}BANK_{entry}")
         with pytest.raises(ConfigError, match=f"The {what} cannot be read: .*BANK_{entry}") as told:
-            site.noise_secret() if entry == "SECRET" else Signer.from_file(site.signing_key)
+            site.read_secret() if entry == "SECRET" else Signer.from_file(site.signing_key)
         monkeypatch.setenv(f"{prefix}BANK_{entry}", "bm90IDMyIGJ5dGVz")
         with pytest.raises(ConfigError) as other:
-            site.noise_secret() if entry == "SECRET" else Signer.from_file(site.signing_key)
+            site.read_secret() if entry == "SECRET" else Signer.from_file(site.signing_key)
         assert not [t for t in texts.values() if t in f"{told.value} {other.value}"]
 
 
@@ -137,4 +137,4 @@ def test_without_airflow_there_is_one_clear_error(
     moved(workspace, monkeypatch, "airflow")
     use_backend(lambda: None)
     with pytest.raises(ConfigError, match="Airflow is not installed here"):
-        workspace.site("bank").noise_secret()
+        workspace.site("bank").read_secret()

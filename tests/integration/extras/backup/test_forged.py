@@ -30,7 +30,7 @@ def said(workspace: Workspace, backup: Path) -> Any:
 @pytest.fixture
 def secret(workspace: Workspace, said: Any) -> bytes:
     """The noise secret that is in the backup, likewise."""
-    return workspace.site("bank").noise_secret()
+    return workspace.site("bank").read_secret()
 
 
 Forge = Callable[[dict[str, bytes]], str]
