@@ -4,17 +4,23 @@ At least one for every reason; `tests/adversary` has hostile values at every fie
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from opboost_ops.exchange.acceptance import Reason
-from opboost_ops.exchange.manifest import SIGNATURE
+from opboost_ops.exchange.manifest import SIGNATURE, Kind
 from tests.federation_simulator import (
+    ASKED,
     LABEL,
+    PEOPLE,
     Files,
     Place,
     Simulation,
     flipped,
+    points,
     resigned,
     sealed_rows,
 )
@@ -44,6 +50,25 @@ class Attack:
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.name}"
+
+
+#: Declarations of a plan that the pinned key signs: what is wrong with them, and the change.
+_PLANS: tuple[tuple[str, Reason, Callable[[dict[str, Any]], object]], ...] = (
+    ("declares another federation", "wrong_federation", lambda d: d.update(name="other")),
+    ("declares another label holder", "wrong_party",
+     lambda d: d["parties"].update(other=d["parties"].pop(LABEL))),
+    ("declares another key of its signer", "malformed",
+     lambda d: d["parties"][LABEL].update(signing_key=d["parties"]["b0"]["signing_key"])),
+    ("leaves its reader out", "unknown_party", lambda d: d["parties"].pop("b1")),
+)  # fmt: skip
+
+
+def replanned(run: Simulation, change: Callable[[dict[str, Any]], object]) -> Files:
+    """A plan whose declared federation is changed."""
+    document = deepcopy(run.draft("plan", LABEL).document)
+    assert document
+    change(document["federation"])
+    return run.seal("plan", LABEL, document=document)
 
 
 def attacks() -> Iterator[Attack]:
@@ -105,6 +130,29 @@ def attacks() -> Iterator[Attack]:
     yield Attack("a neighbour's query", "not_for_me", ("psi_query", "b0"), "b0",
                  lambda s: s.seal("psi_query", "b1"))  # fmt: skip
     yield on_ranks("not encrypted", "not_for_me", changed(to=None))
+    for name, reason, change in _PLANS:
+        yield Attack(f"a plan that {name}", reason, ("plan", LABEL), "b1",
+                     lambda s, change=change: replanned(s, change))  # fmt: skip
+
+    def on_points(name: str, reason: Reason, kind: Kind, entries: np.ndarray) -> Attack:
+        reader = "b0" if kind == "psi_query" else LABEL
+        return Attack(name, reason, (kind, "b0"), reader,
+                      lambda s: s.seal(kind, "b0", entries=entries))  # fmt: skip
+
+    honest = points(ASKED + 1)
+    yield on_points("points in another order", "malformed", "psi_query", honest[::-1])
+    yield on_points("no points", "malformed", "psi_query", sealed_rows(ASKED + 1, 22))
+    yield on_points("a point answered twice", "malformed", "psi_answer",
+                    honest[[0, *range(ASKED)]])  # fmt: skip
+    for count in (ASKED, ASKED + 2):
+        yield on_points(f"{count} points asked", "wrong_row_count", "psi_query", points(count))
+        yield on_points(f"{count} points answered", "wrong_row_count", "psi_answer", points(count))
+    yield Attack("more routes than people", "wrong_row_count", ("routes", "b0"), LABEL,
+                 lambda s: s.seal("routes", "b0", rows=PEOPLE + 1, entries=sealed_rows(PEOPLE + 2)),
+                 {"mode": "routed"})  # fmt: skip
+    yield Attack("a training table of nobody", "wrong_row_count", ranks, LABEL,
+                 lambda s: s.seal(*ranks, rows=0, entries=sealed_rows(1)),
+                 {"holders": 1})  # fmt: skip
     yield on_ranks("nothing at all", "malformed", lambda _: {})
     yield on_ranks("a field too many", "malformed", restated(more=1))
     yield on_ranks("a path for a run", "malformed", restated(run="../../escape"))

@@ -7,7 +7,7 @@ import pytest
 
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Artifact, Draft
-from opboost_ops.exchange.contents import listed_sizes, opened, require_points
+from opboost_ops.exchange.contents import listed_sizes, opened, require_points, verify
 from opboost_ops.exchange.encryption import Envelope
 from opboost_ops.exchange.files import Files
 from opboost_ops.exchange.manifest import Manifest, parse_manifest
@@ -75,6 +75,22 @@ def test_parts_go_through_a_store_one_by_one(store: Store, encrypted: bool) -> N
     other.parts[2][7] = 9
     with pytest.raises(ArtifactError, match="already published something else"):
         store.put_once(PLACE, sealed(other, encrypted))
+
+
+def test_a_part_that_was_changed_is_refused_before_it_is_used() -> None:
+    files = dict(sealed(Counted(), encrypted=False))
+    manifest = parse_manifest(files["manifest.json"], PLACE)
+    assert verify(manifest, files, [LABEL.signer.public], PLACE) == LABEL.signer.public
+    files["entries-0002.bin"] = bytes(len(files["entries-0002.bin"]))
+    with pytest.raises(Rejected) as caught:
+        verify(manifest, files, [LABEL.signer.public], PLACE)
+    assert caught.value.reason == "bad_digest"
+
+
+def test_the_canary_may_need_a_part_of_its_own() -> None:
+    draft = Draft(kind="psi_query", about="bank", rows=50, entries=Counted().parts[:2])
+    manifest, files = draft.seal(LABEL.signer, "credit", RUN, "credit", False)
+    assert opened(manifest, files, None, PLACE).parts == 2
 
 
 def test_no_part_is_kept(store: Store) -> None:

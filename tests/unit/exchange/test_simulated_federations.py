@@ -1,5 +1,7 @@
 """Honest federations go through; nothing that is out of place is ever accepted."""
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,16 +9,19 @@ from hypothesis import strategies as st
 from opboost_ops.config.federation import Purpose, ScoringMode
 from opboost_ops.exchange.acceptance import Memory, Rejected
 from opboost_ops.exchange.manifest import sender_of
+from opboost_ops.exchange.signing import RUN_DAYS
 from tests.federation_attacks import Attack, attacks
 from tests.federation_simulator import (
     BEFORE,
     LABEL,
+    PEOPLE,
     TODAY,
     Files,
     Place,
     Simulation,
     digest,
     flipped,
+    laid_out,
     sealed_rows,
 )
 
@@ -88,6 +93,47 @@ def test_an_artifact_of_an_earlier_run_is_a_replay_only_where_it_was_accepted() 
     with pytest.raises(Rejected) as caught:
         view.accept("ranks", "b0", replay, TODAY)
     assert caught.value.reason == "replayed"
+
+
+@pytest.mark.parametrize("opened", [None, -1])
+def test_a_key_that_expires_during_a_run_is_good_until_the_run_ends(opened: int | None) -> None:
+    """The plan's day decides, or that of its acceptance; a run that lasts too long has neither."""
+    run, yesterday = Simulation(1, expired="b0", opened=opened), TODAY - timedelta(days=1)
+    run.publish("plan", LABEL)
+    view = run.view(LABEL)
+    # A plan that states its day may be accepted later.
+    accepted = yesterday if opened is None else TODAY
+    view.accept("plan", LABEL, run.store["plan", LABEL], accepted)
+    files = run.seal("ranks", "b0")
+    with pytest.raises(Rejected) as caught:
+        view.accept("ranks", "b0", files, TODAY + timedelta(days=RUN_DAYS))
+    assert caught.value.reason == "expired_key"
+    assert view.accept("ranks", "b0", files, TODAY).manifest.party == "b0"
+
+
+def test_an_artifact_is_read_again_only_after_it_was_accepted() -> None:
+    run = Simulation().until("ranks", "b0")
+    files = run.seal("ranks", "b0")
+    with pytest.raises(Rejected) as caught:
+        run.views[LABEL].manifest("ranks", "b0", files)
+    assert caught.value.reason == "out_of_order"
+    run.take(LABEL, "ranks", "b0", files)
+    assert run.views[LABEL].manifest("ranks", "b0", files).digest == digest(files)
+
+
+def test_a_table_of_one_person_trains() -> None:
+    run = Simulation(1).until("ranks", "b0")
+    files = run.seal("ranks", "b0", rows=1, entries=sealed_rows(2))
+    assert run.take(LABEL, "ranks", "b0", files).manifest.rows == 1
+
+
+def test_routes_of_a_party_whose_columns_no_tree_uses() -> None:
+    run = Simulation(mode="routed").until("route_request", "b0")
+    request = run.seal("route_request", "b0", columns=(), document={"thresholds": {}})
+    run.views[LABEL].published(run.draft("route_request", "b0", columns=()), digest(request))
+    routes = run.seal("routes", "b0", columns=(), answers=digest(request), document=laid_out(0),
+                      entries=sealed_rows(PEOPLE + 1, 0))  # fmt: skip
+    assert run.take(LABEL, "routes", "b0", routes).manifest.columns == ()
 
 
 def test_rows_that_the_reader_knows_better() -> None:
