@@ -17,6 +17,7 @@ from tests.federation_simulator import (
     LABEL,
     PEOPLE,
     Files,
+    Member,
     Place,
     Simulation,
     flipped,
@@ -58,7 +59,7 @@ _PLANS: tuple[tuple[str, Reason, Callable[[dict[str, Any]], object]], ...] = (
     ("declares another label holder", "wrong_party",
      lambda d: d["parties"].update(other=d["parties"].pop(LABEL))),
     ("declares another key of its signer", "malformed",
-     lambda d: d["parties"][LABEL].update(signing_key=d["parties"]["b0"]["signing_key"])),
+     lambda d: d["parties"][LABEL].update(signing_key=Member("stranger").signer.public)),
     ("leaves its reader out", "unknown_party", lambda d: d["parties"].pop("b1")),
 )  # fmt: skip
 
