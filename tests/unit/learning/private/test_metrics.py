@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from opboost_ops.learning.metrics import Task
+from opboost_ops.learning.metrics import Task, evaluate
 from opboost_ops.learning.private import metrics
 from tests.statistical.test_triple import DRAWS, P, p_value
 
@@ -55,3 +55,26 @@ def test_what_a_noisy_sum_says_stays_where_metrics_are() -> None:
     assert metrics.noisy_metric("regression", total, 1000, bounds)["mse"] == pytest.approx(
         exact, rel=1e-4
     )
+
+
+def test_a_sum_without_noise_is_the_metric_of_the_other_models() -> None:
+    label = np.array([0.0, 1.0, 1.0, 0.0, 1.0])
+    prediction = np.array([0.2, 0.9, 0.5, 0.7, 0.51])
+    total = metrics.loss_sum("binary", label, prediction, (0.0, 1.0))
+    found = metrics.noisy_metric("binary", total, 5, (0.0, 1.0))["accuracy"]
+    assert found == pytest.approx(evaluate("binary", label, prediction)["accuracy"])
+    assert found == pytest.approx(3 / 5)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_standard_error_of_a_difference_is_that_of_the_noise(task: Task) -> None:
+    values, epsilon, rows, bounds = 3, Fraction(1, 2), 2_000, (-3.0, 5.0)
+    middle = rows * metrics.sensitivity(task) // 2
+    (key,) = metrics.noisy_metric(task, middle, rows, bounds)
+    differences = []
+    for _ in range(2_000):
+        first, second, _ = metrics.noisy_sums(task, [middle] * values, epsilon)
+        a, b = (metrics.noisy_metric(task, each, rows, bounds)[key] for each in (first, second))
+        differences.append(a - b)
+    error = metrics.difference_error(task, values, float(epsilon), rows, bounds)
+    assert np.std(differences) == pytest.approx(error, rel=0.15)

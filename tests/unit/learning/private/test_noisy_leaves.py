@@ -2,6 +2,8 @@
 
 import math
 from dataclasses import replace
+from fractions import Fraction
+from itertools import product
 
 import lightgbm
 import numpy as np
@@ -16,9 +18,10 @@ from opboost_ops.errors import ContractError
 from opboost_ops.learning.boosters import trainer as boosters
 from opboost_ops.learning.boosters.backend import Parameters
 from opboost_ops.learning.private import leaf_sums, noisy_leaves, trainer
-from opboost_ops.learning.private.sensitivity import LEAF_UNITS
+from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, LEAF_UNITS
 from opboost_ops.learning.private.tree import Tree
-from tests.unit.learning.private.tables import Lines, candidates_of, mixed, parameters
+from opboost_ops.privacy.ledger import renyi
+from tests.unit.learning.private.tables import Lines, bits, candidates_of, mixed, parameters
 
 
 def settings(epsilon: float, delta: float, trees: int, **more: object) -> Parameters:
@@ -89,6 +92,158 @@ def test_one_row_moves_one_leaf_by_a_clipped_gradient_and_hessian(
     assert set(np.flatnonzero(moved) % 4) <= {place[-1]}
     assert np.abs(moved[:4]).max() <= 256
     assert 0 <= moved[4:].min() <= moved[4:].max() <= 64
+
+
+def vectors(task: str, sums: leaf_sums.Sums) -> dict[str, list[np.ndarray]]:
+    """By phase, what one row can add to the sums: all classes, far scores, two leaves."""
+    labels = (0.0, 1.0) if task == "binary" else (-1.0, -0.2, 1.0, 7.0)
+    rows = product(labels, (-50.0, -0.5, 0.0, 0.5, 50.0), (0, 1))
+    return {
+        "facts": [leaf_sums.facts_of(np.array([label]), sums) for label in labels],
+        "trees": [
+            leaf_sums.leaf_sums(np.array([score]), np.array([label]), np.array([leaf]), 2, sums)
+            for label, score, leaf in rows
+        ],
+        # A row is in one cell of each counted column, here of three columns with two cells.
+        "lookup": [
+            leaf_sums.COUNT_UNITS * np.eye(2, dtype=np.int64)[list(cells)].ravel()
+            for cells in product((0, 1), repeat=3)
+        ],
+    }
+
+
+def norms(changes: list[np.ndarray]) -> tuple[int, int]:
+    """The greatest sum of absolute values, and of squares."""
+    return (
+        max(int(np.abs(change).sum()) for change in changes),
+        max(int((change**2).sum()) for change in changes),
+    )
+
+
+@pytest.mark.parametrize("counted", [0, 3])
+@pytest.mark.parametrize("task", ["binary", "regression"])
+@pytest.mark.parametrize(("trees", "epsilon"), [(1, 1.0), (50, 0.3), (200, 8.0)])
+def test_the_loss_is_that_of_one_party_s_noise_on_what_a_row_can_change(
+    task: str, trees: int, epsilon: float, counted: int
+) -> None:
+    """Every row is added to none and replaced by every other one, and no sum is counted twice."""
+    delta = 1e-6
+    sums = leaf_sums.sums_of(task, trees, epsilon, delta, counted=counted)
+    added, replaced = [], []
+    for phase, rows in vectors(task, sums).items():
+        if phase not in sums.noise.means:
+            continue
+        times, variance = (trees if phase == "trees" else 1), 2 * sums.noise.means[phase]
+        for moves, curve in (
+            (rows, added),
+            ([one - other for one in rows for other in rows], replaced),
+        ):
+            curve.append(renyi.repeated(renyi.skellam(*norms(moves), variance), times))
+    assert len(added) == (3 if counted else 2)
+    exact = [renyi.RenyiCurve(values=renyi.composed(c), delta=delta) for c in (added, replaced)]
+    assert sums.noise.curve.epsilon == exact[0].epsilon <= epsilon
+    # A label of regression cannot change its hessian, which is counted all the same.
+    assert exact[1].epsilon <= sums.noise.replaced.epsilon <= 1.02 * exact[1].epsilon
+    if task == "binary":
+        assert sums.noise.replaced.epsilon == exact[1].epsilon
+
+
+@pytest.mark.parametrize("epsilon", [8.0, 0.3, 0.01])
+def test_units_are_the_finest_whose_noise_is_drawn_from_a_small_table(epsilon: float) -> None:
+    sums = leaf_sums.sums_of("binary", 200, epsilon, 1e-6)
+    most = max(sums.noise.means.values())
+    assert most <= 2**30 or sums.units == 8
+    # Twice as fine units have four times the variance.
+    assert sums.units == 4096 or 4 * most > 2**30
+
+
+@given(
+    score=st.floats(-30, 30),
+    label=st.sampled_from([0.0, 0.4, 1.0, -1.0]),
+    task=st.sampled_from(["binary", "regression"]),
+)
+def test_sums_of_a_row_are_its_derivatives(score: float, label: float, task: str) -> None:
+    if task == "binary":
+        label = float(label > 0.5)
+        chance = 1 / (1 + math.exp(-score))
+        gradient, hessian, clip, greatest = chance - label, chance * (1 - chance), 0.5, 0.25
+    else:
+        gradient, hessian, clip, greatest = score - label, 1.0, 0.25, 1.0
+    sums = replace(leaf_sums.sums_of(task, 1, 1.0, 1e-6), units=1024)
+    found = leaf_sums.leaf_sums(np.array([score]), np.array([label]), np.array([1]), 2, sums)
+    assert found[[0, 2]].tolist() == [0, 0]
+    assert abs(found[1] - max(-1.0, min(1.0, gradient / clip)) * 1024) <= 0.501
+    assert abs(found[3] - hessian / greatest * 256) <= 0.501
+
+
+def test_a_leaf_is_a_newton_step_that_shrinks_with_the_noise() -> None:
+    sums = replace(leaf_sums.sums_of("binary", 1, 1.0, 1e-6), units=1024)
+    # Units of gradients and hessians in the unit of scores; tau is half of .5 / .25.
+    gradient, hessian, tau, spread = 0.5 / 1024, 0.25 / 256, 1.0, 5000.0
+    for rows in (10**8, 20_000, 5000, 10):
+        # A hessian below its noise counts as its noise.
+        curvature = max(rows, spread) * hessian
+        (leaf,) = leaf_sums.leaf_values(np.array([-0.3 * curvature / gradient, rows]), sums, spread)
+        trust = curvature**2 / (curvature**2 + (spread * gradient / tau) ** 2)
+        assert leaf / LEAF_UNITS == pytest.approx(0.3 * trust, rel=1e-4)
+    (far,) = leaf_sums.leaf_values(np.array([-(10**12), 10**7]), sums, spread)
+    assert far / LEAF_UNITS == pytest.approx(4 * tau)
+
+
+def test_a_leaf_of_pure_epsilon_is_a_mean_that_shrinks_with_the_noise() -> None:
+    spend = Fraction(2)
+    # Three quarters of epsilon are for sums; a mean of .3 counts as signal.
+    noise_to_signal = 2 / (2 * 0.75) ** 2 / 0.3**2
+    for rows in (1000, 3, 1, -5):
+        # A noisy count below one counts as one.
+        weight = max(rows, 1)
+        sums = [round(-0.2 * weight * GRADIENT_UNITS)]
+        (leaf,) = noisy_leaves.noisy_leaf_values(sums, [rows], spend)
+        trust = weight**2 / (weight**2 + noise_to_signal)
+        assert leaf / LEAF_UNITS == pytest.approx(0.2 * trust, rel=2e-3)
+    assert noisy_leaves.noisy_leaf_values([-(10**9)], [10], spend) == (LEAF_UNITS,)
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+@pytest.mark.parametrize(("rows", "epsilon", "rate"), [(200, 0.3, 0.1), (30, 1.0, 0.5)])
+def test_the_error_of_noise_alone_is_estimated_to_its_order_of_size(
+    task: str, rows: int, epsilon: float, rate: float
+) -> None:
+    """Models of a table without any signal, whose true score is 0."""
+    frame = bits(np.arange(rows).reshape(-1, 1) % 2)
+    candidates = candidates_of(frame)
+    codes = candidates.codes(frame.matrix)
+    target = np.arange(rows) // 2 % 2 if task == "binary" else np.zeros(rows)
+    declared = settings(epsilon, 1e-4, 20, task=task, depth=1, learning_rate=rate)
+    squares = []
+    for _ in range(60):
+        trees, score = noisy_leaves.fit(codes, target.astype(float), candidates, declared)
+        for tree in trees:
+            score = score + rate * tree.values(codes, candidates)
+        squares.append(np.mean(np.square(score)))
+    estimate = leaf_sums.noise_error(rows, leaf_sums.sums_of(task, 20, epsilon, 1e-4), rate)
+    assert estimate is not None
+    assert estimate / 2 < math.sqrt(np.mean(squares)) < 8 * estimate
+
+
+def test_the_estimated_error_falls_with_rows_and_epsilon() -> None:
+    sums = leaf_sums.sums_of("binary", 50, 0.3, 1e-6)
+    estimates = [leaf_sums.noise_error(rows, sums, 0.1) for rows in (50, 200, 400, 10**5)]
+    assert estimates[3] is None
+    assert estimates[0] > estimates[1] > estimates[2] > 0
+    more = leaf_sums.sums_of("binary", 50, 0.4, 1e-6)
+    assert leaf_sums.noise_error(200, more, 0.1) < estimates[1]
+
+
+def test_progress_is_reported_after_every_new_tree() -> None:
+    frame, label = mixed(100, 3)
+    declared, memory, seen = settings(2.0, 1e-6, 5, depth=2), Lines([]), []
+    trainer.fit(frame, label, declared, memory, progress=lambda *tree: seen.append(tree))
+    assert [done[-2:] for done in seen] == [(k, 5) for k in range(1, 6)]
+    seen.clear()
+    again = Lines(memory.kept[:4])
+    trainer.fit(frame, label, declared, again, progress=lambda *tree: seen.append(tree))
+    assert [done[-2:] for done in seen] == [(4, 5), (5, 5)]
 
 
 def test_a_retry_goes_on_and_another_training_does_not() -> None:

@@ -94,6 +94,28 @@ def test_gains_are_the_formula_in_exact_arithmetic() -> None:
     )
 
 
+@pytest.mark.parametrize("rows", [1, 50, 3000])
+@pytest.mark.parametrize("digits", ["0.1", "0.30000000000000004", "2.71828182845"])
+def test_gains_and_leaves_are_exact_for_a_regularisation_of_many_digits(
+    rows: int, digits: str
+) -> None:
+    """Products with its denominator need more than 64 bits."""
+    regularisation = sensitivity.exact_fraction(float(digits))
+    rng = np.random.default_rng(rows)
+    codes = rng.integers(0, 2, (rows, 2)).astype(np.uint16)
+    found = rng.integers(-GRADIENT_UNITS, GRADIENT_UNITS + 1, rows)
+    none = np.zeros(rows, dtype=np.int64)
+    ours = tree.gains(codes, found, none, 1, CANDIDATES, regularisation)[0].tolist()
+    for split in range(2):
+        sides = [found[codes[:, split] == side].tolist() for side in (0, 1)]
+        assert ours[split] == sum(
+            int(sum(side) ** 2 / (len(side) + regularisation)) for side in sides
+        )
+    (leaf,) = tree.leaf_values(found, none, 1, regularisation, LEAF_UNITS)
+    exact = -int(found.sum()) * (LEAF_UNITS // GRADIENT_UNITS) / (rows + regularisation)
+    assert abs(leaf - exact) <= Fraction(1, 2)
+
+
 def test_a_row_beyond_the_greatest_gradient_sits_out_and_is_not_clipped() -> None:
     score = np.array([0.0, 1.0, 1.5, -3.0, 0.4])
     target = np.array([1.0, 0.0, 0.0, 1.0, 0.4])
@@ -110,3 +132,17 @@ def test_labels_are_scaled_by_declared_bounds_alone() -> None:
         1,
         -1,
     ]
+    found = sensitivity.scale_labels(np.array([-4, -3, 1, 4, 5, 6]), (-3, 5))
+    assert found.tolist() == [-1, -1, 0, 0.75, 1, 1]
+
+
+def test_labels_outside_their_bounds_are_counted() -> None:
+    label = np.array([-3.1, -3.0, 0.0, 5.0, 5.1, 9.0])
+    assert sensitivity.count_outside(label, (-3.0, 5.0)) == 3
+    assert sensitivity.count_outside(label, None) == 0
+
+
+def test_a_clip_of_many_trees_is_never_nothing() -> None:
+    clips = [sensitivity.leaf_clip(Fraction(1, 10), step) for step in range(300)]
+    assert clips[0] == LEAF_UNITS
+    assert clips == [max(1, LEAF_UNITS * 9**k // 10**k) for k in range(300)]
