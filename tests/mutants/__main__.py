@@ -82,7 +82,16 @@ PARTS = {
             "tests/integration/pipeline/steps/test_sealed_steps.py",
         ),
     ),
-    "private": Part(("learning/private",), ("tests/unit/learning/private",)),
+    "private": Part(
+        ("learning/private",),
+        (
+            "tests/unit/learning/private",
+            "tests/unit/learning/boosters/test_extras.py",
+            "tests/statistical/test_model_noise.py",
+            "tests/statistical/test_sum_noise.py",
+            "tests/unit/learning/federboost/test_private_federboost.py",
+        ),
+    ),
 }
 
 
