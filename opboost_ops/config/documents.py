@@ -71,6 +71,9 @@ for _tag, _form in (
         f"tag:yaml.org,2002:{_tag}", re.compile(_form), list("-+0123456789.")
     )
 
+#: Decides by a plain scalar's form whether it is a text; keys are texts.
+_RESOLVER, _TEXT = _LOADER(""), "tag:yaml.org,2002:str"
+
 
 def read_yaml(path: Path) -> Any:
     """Read a YAML file.
@@ -219,6 +222,9 @@ class _LimitChecker:
     def _key(self, key: str, plain: bool, line: int) -> None:
         if plain and key == "<<":
             raise _RejectedError("has a merge key (<<), which must be written out,", line)
+        if _RESOLVER.resolve(yaml.ScalarNode, key, (plain, not plain)) != _TEXT:
+            # Such as 2019, no or null.
+            raise _RejectedError("has a key that must be in quotes", line)
         keys = self._open[-1].keys
         if key in keys:
             raise _RejectedError(
