@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from opboost_ops.config.federation import Purpose, ScoringMode
 from opboost_ops.exchange.acceptance import Memory, Rejected
-from opboost_ops.exchange.manifest import sender_of
+from opboost_ops.exchange.manifest import Manifest, sender_of
 from opboost_ops.exchange.signing import RUN_DAYS
 from tests.federation_attacks import Attack, attacks
 from tests.federation_simulator import (
@@ -119,6 +119,29 @@ def test_an_artifact_is_read_again_only_after_it_was_accepted() -> None:
     assert caught.value.reason == "out_of_order"
     run.take(LABEL, "ranks", "b0", files)
     assert run.views[LABEL].manifest("ranks", "b0", files).digest == digest(files)
+
+
+def test_a_file_for_somebody_else_is_refused_before_it_is_read() -> None:
+    run = Simulation().until("ranks", "b0")
+    admit = run.views[LABEL].admit("ranks", "b0")
+    assert admit(run.seal("ranks", "b0")).keys() == {"entries.bin.enc", "document.json.enc"}
+    for to in (None, "b1"):
+        with pytest.raises(Rejected) as caught:
+            admit(run.seal("ranks", "b0", to=to))
+        assert caught.value.reason == "not_for_me"
+
+
+def test_a_party_whose_state_was_rolled_back_is_not_accepted() -> None:
+    run = Simulation().until("ranks", "b0")
+    view, before = run.views[LABEL], run.views[LABEL].memory
+
+    def judge(manifest: Manifest) -> None:
+        raise Rejected("superseded", f"{manifest.reference}: its state was rolled back.")
+
+    view.keep_checkpoint = judge
+    with pytest.raises(Rejected, match="rolled back"):
+        run.take(LABEL, "ranks", "b0", run.seal("ranks", "b0"))
+    assert view.memory == before
 
 
 def test_a_table_of_one_person_trains() -> None:
