@@ -1,5 +1,6 @@
 """What is told of a database that cannot be opened."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.privacy.ledger import database
 from opboost_ops.privacy.ledger.database import Database
 from opboost_ops.privacy.ledger.tables import VERSION, set_version
+from opboost_ops.privacy.people import Forgotten
+from tests.unit.privacy.releasing import Door, people
 
 
 def test_a_full_disk_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,3 +53,48 @@ def test_tables_of_another_version_are_refused_and_stay_as_they_are(
         Database(f"sqlite:///{file}")
     assert f"version {version}," in caught.value.problem
     assert file.read_bytes() == before
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Database]:
+    made = Database(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
+    yield made
+    made.close()
+
+
+def test_a_database_belongs_to_one_party_and_one_secret(opened: Database) -> None:
+    identity = opened.identity("bank", "")
+    assert opened.identity("bank", "a" * 16) == identity
+    for party, secret in (("shop", "a" * 16), ("bank", "b" * 16)):
+        with pytest.raises(ConfigError):
+            opened.identity(party, secret)
+    assert opened.identity("bank", "b" * 16, fresh=True) == identity
+    assert opened.identity("bank", "b" * 16) == identity
+
+
+def test_what_is_cached_is_read_again_after_a_write_in_the_same_transaction(
+    opened: Database,
+) -> None:
+    forgotten = Forgotten(opened, lambda: bytes(32))
+    assert not len(forgotten.read())
+    with opened.writing():
+        forgotten.add(["a" * 32])
+        assert forgotten.read().people == {"a" * 32}
+    assert forgotten.read().people == {"a" * 32}
+
+
+def test_a_database_is_empty_until_an_entry_or_event(tmp_path: Path) -> None:
+    door = Door(tmp_path / "state")
+    door.database.identity("bank", "a" * 16)
+    assert door.database.is_empty()
+    door.night(1, people(3))
+    assert not door.database.is_empty()
+
+
+def test_a_file_that_was_replaced_is_opened_again(opened: Database) -> None:
+    assert opened.file is not None
+    assert opened.is_current()
+    other = opened.file.with_name("other.sqlite")
+    other.write_bytes(opened.file.read_bytes())
+    other.replace(opened.file)
+    assert not opened.is_current()

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from opboost_ops.domain import Domain
-from opboost_ops.mechanisms.maps import GlobalMap
+from opboost_ops.mechanisms.maps import GlobalMap, LocalMap
 from opboost_ops.privacy.loss import loss_curve
 
 EPSILONS = [0.01, 0.08, 0.64, 1.0, 2.56, 5.12, 40.0]
@@ -54,3 +54,9 @@ def test_a_curve_that_breaks_its_epsilon_is_not_certified() -> None:
             return GlobalMap(epsilon=4.0).channel(domain)
 
     assert loss_curve(Lying(epsilon=1.0), Domain(1, 10)).certificate is False
+
+
+def test_a_curve_without_bound_is_not_certified() -> None:
+    curve = loss_curve(LocalMap(epsilon=4.0, theta=3), Domain(1, 10))
+    assert curve.loss[-1] == "inf"
+    assert curve.certificate is False

@@ -5,6 +5,7 @@ import pytest
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
+from opboost_ops.privacy.consent.guessing import Law
 from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.privacy.planner import Caps, candidates, expected_weighted_kendall, rank
 
@@ -34,6 +35,26 @@ def test_candidates_keep_the_caps_and_use_them(caps: Caps) -> None:
                 shares.append(loss / cap)
         # Only rounding epsilon down to three digits is given away.
         assert max(shares) > 0.97, candidate.mechanism
+
+
+@pytest.mark.parametrize(
+    "caps",
+    [Caps(guess=0.18), Caps(of_two=0.7), Caps(whole=4.0, guess=0.3), Caps(whole=3.0, of_two=0.6)],
+)
+def test_candidates_keep_guess_rates_and_use_them(caps: Caps) -> None:
+    found = candidates(TEN, caps)
+    assert {c.mechanism.name for c in found} >= {"global_map", "geometric", "grr", "piecewise"}
+    for candidate in found:
+        guess = Law(candidate.mechanism.channel(TEN)).guess(0.0)
+        assert candidate.guess == pytest.approx(guess.after)
+        assert candidate.of_two == pytest.approx(guess.of_two)
+        shares = [(guess.after - 0.1) / (caps.guess - 0.1)] if caps.guess else []
+        shares += [(guess.of_two - 0.5) / (caps.of_two - 0.5)] if caps.of_two else []
+        assert max(shares) <= 1 + 1e-9
+        if caps.whole is not None:
+            assert candidate.curve.loss[-1] != "inf"
+            shares.append(candidate.curve.loss[-1] / caps.whole)
+        assert 0.95 < max(shares) <= 1 + 1e-9, candidate.mechanism
 
 
 def test_ranking_is_by_expected_order() -> None:

@@ -7,10 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opboost_ops.config.columns import Column
 from opboost_ops.domain import Domain
 from opboost_ops.errors import BudgetError, ContractError
+from opboost_ops.mechanisms import UnaryEncoding
+from opboost_ops.mechanisms.randomised_response import BIT
 from opboost_ops.privacy.declarations import Declaration
 from opboost_ops.privacy.ledger.budgets import Budget
+from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.releases import require_declared
 from tests.unit.privacy.releasing import DAY, Door, declaration, people
 
@@ -33,6 +37,25 @@ def test_a_changed_value_is_never_drawn_again(door: Door) -> None:
     ] * 12
     assert len(door.releases.all()) == 1
     assert len(set(sent(first))) > 1
+
+
+def test_a_category_of_nine_is_pinned_with_all_of_its_bits(door: Door) -> None:
+    nine, mechanism = Domain(0, 8), UnaryEncoding(epsilon=80.0)
+    columns = tuple(
+        Column(f"income={at}", "income", "income", BIT, "income", nine, mechanism, b"", at)
+        for at in range(9)
+    )
+    declared = replace(declaration(), columns=columns, losses=column_losses(columns))
+    table = {f"p{number}": number % 9 for number in range(MANY)}
+    first, again = (
+        np.array([sent(door.night(run, table, [declared]), c.name) for c in columns]).T
+        for run in (1, 2)
+    )
+    assert (first == again).all()
+    # A set bit is sent every second time, and a clear one practically never.
+    own = np.eye(9, dtype=bool)[list(table.values())]
+    assert not first[~own].any()
+    assert first.any(axis=0).all()
 
 
 def test_joiners_are_pinned_and_others_stay(door: Door) -> None:
