@@ -62,7 +62,11 @@ PARTS = {
         ("privacy",),
         (
             "tests/unit/privacy",
+            "tests/unit/pipeline/test_agreement.py",
+            "tests/unit/mechanisms/test_designed.py",
             "tests/integration/privacy",
+            "tests/integration/cli/test_consent_sheet.py",
+            "tests/integration/pipeline/party/test_rollback.py",
             "tests/adversary/test_second_night.py",
             "tests/integration/pipeline/runner/test_preflight.py",
             "tests/oracle",

@@ -70,3 +70,10 @@ def test_ranking_is_by_expected_order() -> None:
 def test_caps_that_are_none(caps: tuple[float | None, float | None]) -> None:
     with pytest.raises(ConfigError, match="cap"):
         Caps(*caps)
+
+
+def test_a_column_of_one_value_has_no_order_to_lose() -> None:
+    lone = np.where(np.arange(10) == 3, 5, 0)
+    assert (
+        expected_weighted_kendall(lone, candidates(TEN, Caps(0.5))[0].mechanism.channel(TEN)) == 1
+    )
