@@ -363,6 +363,7 @@ def test_buckets_between_edges() -> None:
     likeliest = channel.outputs[np.argmax(channel.probabilities(), axis=1)]
     assert likeliest.tolist() == [1, *[4] * 6, *[9] * 3]
     assert channel.span(np.array([4, 9])).tolist() == [[2, 7], [8, 10]]
+    assert BucketResponse(epsilon=10, edges=(2, 8)).count == 3
     # q counts these three: the loss between any two values is epsilon, in one bucket it is none.
     assert [float(v) for v in loss_curve(BucketResponse(epsilon=1, edges=(6,)), DOMAIN).loss] == (
         pytest.approx([1.0] * 9)
