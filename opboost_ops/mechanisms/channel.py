@@ -231,15 +231,11 @@ class Channel:
     def square(self) -> np.ndarray:
         """Return Pr[output | value] with one row per output, float64, shape (outputs, outputs).
 
-        The row of an output that represents several values is their mean; all values of a bucket
-        have equal rows.
+        The row of an output that represents several values is their mean.
         """
         probabilities = self.probabilities()
-        rows = []
-        for first, last in self.span(self.outputs) - self.inputs[0]:
-            group = probabilities[first : last + 1]
-            rows.append(group[0] if (group == group[0]).all() else group.mean(axis=0))
-        return np.array(rows)
+        spans = self.span(self.outputs) - self.inputs[0]
+        return np.array([probabilities[first : last + 1].mean(axis=0) for first, last in spans])
 
     def digest(self) -> bytes:
         """Return the SHA-256 digest of inputs, outputs and counts."""
