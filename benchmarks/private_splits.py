@@ -30,15 +30,12 @@ from opboost_ops.extras.datasets import load
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.backend import Frame, Parameters
 from opboost_ops.learning.metrics import evaluate
-from opboost_ops.learning.private import noisy_leaves
 
 #: Parameters of random splits with epsilon alone.
 PURE = {"trees": 20, "depth": 4, "learning_rate": 0.5}
-LEAVES = {
-    "trees": noisy_leaves.TREES,
-    "depth": noisy_leaves.DEPTH,
-    "learning_rate": noisy_leaves.RATE,
-}
+
+#: Defaults with a delta.
+LEAVES = {"trees": 400, "depth": 6, "learning_rate": 0.15}
 
 #: S-BDT's delta and epsilons, and its mean metric at each: of the paper, and the best of all the
 #: settings that its repository's results (`*_rerun_results.csv`) chose by the same test folds.

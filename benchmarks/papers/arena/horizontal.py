@@ -30,7 +30,7 @@ from opboost_ops.learning.federboost.private_federboost import (
     learn_private,
     sums_of,
 )
-from opboost_ops.learning.private import leaf_sums, noisy_leaves
+from opboost_ops.learning.private import leaf_sums
 from opboost_ops.learning.private import trainer as private_trainer
 from opboost_ops.learning.private.backend import model_text
 from opboost_ops.learning.private.leaf_sums import COUNT_UNITS
@@ -265,8 +265,8 @@ def _shared_model(held: Pool, seed: int) -> Model:
     ends = tuple(float(end) + 0.5 for end in cell_ends(DOMAIN)[:-1])
     frame = Frame(names, held.matrix.astype(float), (), (), dict.fromkeys(names, ends))
     parameters = Parameters(
-        task="binary", classes=2, trees=noisy_leaves.TREES, learning_rate=noisy_leaves.RATE,
-        depth=noisy_leaves.DEPTH, seed=seed, trainer="dpboost",
+        task="binary", classes=2, trees=400, learning_rate=0.15,
+        depth=6, seed=seed, trainer="dpboost",
         private=Central(epsilon=EPSILON, delta=DELTA, random=True),
     )  # fmt: skip
     made = private_trainer.fit(frame, held.label, parameters)

@@ -40,9 +40,6 @@ SUMS = Fraction(3, 4)
 #: tau, for gradients of at most 1.
 _SIGNAL = 0.3
 
-#: Default number of trees, depth and learning rate.
-TREES, DEPTH, RATE = 400, 6, 0.15
-
 
 def noise_of(parameters: Parameters) -> SumNoise | None:
     """Return the noise of a training with delta and its privacy loss; None without delta."""
