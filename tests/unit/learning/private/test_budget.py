@@ -1,5 +1,6 @@
 """Budgets add up by the log; rows of an ensemble are disjoint; nothing is drawn twice."""
 
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.learning.private import sensitivity, trainer, tree
+from opboost_ops.learning.private.backend import DPBoost
 from tests.unit.learning.private.tables import Lines, bits, mixed, parameters
 
 
@@ -125,6 +127,10 @@ def test_what_cannot_be_private_is_refused() -> None:
     ):
         with pytest.raises(ConfigError):
             trainer.fit(frame, label, wrong)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "opendp", None)
+        with pytest.raises(ConfigError):
+            DPBoost().train(frame, label, parameters(1.0))
     bare = type(frame)(frame.names, frame.matrix, (), ())
     with pytest.raises(ContractError, match="p has no declared candidate splits"):
         trainer.fit(bare, label, parameters(1.0))

@@ -112,6 +112,13 @@ def test_the_first_and_the_last_number_choose_without_further_bits(
     assert noise.choose(np.array([[5, 5, 5]] * 2), Fraction(1)).tolist() == [0, 2]
 
 
+def test_a_candidate_of_the_least_weight_has_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of two weights is e^-1000, so 1443 bits of 0 choose it, and 1441 do not."""
+    for others, chosen in (([0] * 22, 0), ([0] * 21 + [2**40], 1)):
+        fixed_words(monkeypatch, [0], iter([*others, 0]))
+        assert noise.choose(np.array([[0, 1000]]), Fraction(1)).tolist() == [chosen]
+
+
 def test_words_of_rows_follow_from_key_and_ensemble_alone() -> None:
     keys = [noise.fresh_key() for _ in range(20)]
     assert len(set(keys)) == 20

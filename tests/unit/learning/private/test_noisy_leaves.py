@@ -176,6 +176,19 @@ def test_sums_of_a_row_are_its_derivatives(score: float, label: float, task: str
     assert abs(found[3] - hessian / greatest * 256) <= 0.501
 
 
+def test_only_a_training_with_delta_has_noise_of_sums() -> None:
+    declared = settings(2.0, 1e-6, 5)
+    assert declared.private is not None
+    expected = leaf_sums.sums_of("binary", 5, 2.0, 1e-6).noise
+    assert noisy_leaves.noise_of(declared) == expected
+    for other in (
+        replace(declared, private=None),
+        replace(declared, private=replace(declared.private, delta=None)),
+        replace(declared, task="multiclass", classes=3),
+    ):
+        assert noisy_leaves.noise_of(other) is None
+
+
 def test_a_leaf_is_a_newton_step_that_shrinks_with_the_noise() -> None:
     sums = replace(leaf_sums.sums_of("binary", 1, 1.0, 1e-6), units=1024)
     # Units of gradients and hessians in the unit of scores; tau is half of .5 / .25.

@@ -94,22 +94,23 @@ def test_gains_are_the_formula_in_exact_arithmetic() -> None:
     )
 
 
+@pytest.mark.parametrize("sides", [1, 2])
 @pytest.mark.parametrize("rows", [1, 50, 3000])
-@pytest.mark.parametrize("digits", ["0.1", "0.30000000000000004", "2.71828182845"])
+@pytest.mark.parametrize("digits", ["0.1", "0.10000001", "0.30000000000000004", "2.71828182845"])
 def test_gains_and_leaves_are_exact_for_a_regularisation_of_many_digits(
-    rows: int, digits: str
+    sides: int, rows: int, digits: str
 ) -> None:
     """Products with its denominator need more than 64 bits."""
     regularisation = sensitivity.exact_fraction(float(digits))
     rng = np.random.default_rng(rows)
-    codes = rng.integers(0, 2, (rows, 2)).astype(np.uint16)
+    codes = rng.integers(0, sides, (rows, 2)).astype(np.uint16)
     found = rng.integers(-GRADIENT_UNITS, GRADIENT_UNITS + 1, rows)
     none = np.zeros(rows, dtype=np.int64)
     ours = tree.gains(codes, found, none, 1, CANDIDATES, regularisation)[0].tolist()
     for split in range(2):
-        sides = [found[codes[:, split] == side].tolist() for side in (0, 1)]
+        children = [found[codes[:, split] == side].tolist() for side in (0, 1)]
         assert ours[split] == sum(
-            int(sum(side) ** 2 / (len(side) + regularisation)) for side in sides
+            int(sum(child) ** 2 / (len(child) + regularisation)) for child in children
         )
     (leaf,) = tree.leaf_values(found, none, 1, regularisation, LEAF_UNITS)
     exact = -int(found.sum()) * (LEAF_UNITS // GRADIENT_UNITS) / (rows + regularisation)
