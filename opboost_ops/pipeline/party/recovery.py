@@ -26,8 +26,8 @@ from opboost_ops.exchange.plan import parse_plan
 from opboost_ops.exchange.signing import signed_by
 from opboost_ops.exchange.store.store import open_store
 from opboost_ops.pipeline.party import clock
-from opboost_ops.pipeline.party.rollback import Evidence, evidence, own_manifests
-from opboost_ops.pipeline.party.trust import accept_store, signed_as
+from opboost_ops.pipeline.party.rollback import Evidence, evidence, own_releases
+from opboost_ops.pipeline.party.trust import accept_store, label_holders, signed_as
 from opboost_ops.pipeline.runner.run_releases import model_cost
 from opboost_ops.privacy.declarations import declarations
 from opboost_ops.privacy.edge_charges import (
@@ -138,18 +138,19 @@ def _charge_named(state: PartyState, site: Site, policy: Policy) -> int:
     """Charge releases that the party's own signed manifests name and the ledger lacks."""
     ids = {release.id for release in state.releases.all()}
     lost: dict[str, Release] = {}
-    for manifest in own_manifests(state, site):
+    for manifest, receiver in own_releases(state, site):
         for feature, name in manifest.releases.items():
             if name not in ids:
-                lost.setdefault(name, _named(state, policy, manifest, feature, name))
+                lost.setdefault(name, _named(state, policy, manifest, receiver, feature))
     for release in lost.values():
         _open(state, site.party, release)
     return len(lost)
 
 
 def _named(
-    state: PartyState, policy: Policy, manifest: Manifest, feature: str, name: str
+    state: PartyState, policy: Policy, manifest: Manifest, receiver: str, feature: str
 ) -> Release:
+    name = manifest.releases[feature]
     losses = {c: curve for c, curve in manifest.losses.items() if c.partition("=")[0] == feature}
     newest = state.agreements.read().newest(manifest.federation)
     identity = newest.content["federation"]["id"]["column"] if newest else ""
@@ -158,21 +159,12 @@ def _named(
         kind="values",
         feature=feature,
         column=policy.raw_column(feature, identity).strip(),
-        receiver=_receiver(state, manifest),
+        receiver=receiver,
         federation=manifest.federation,
         declaration=hashlib.sha256(f"lost/{name}".encode()).hexdigest(),
         opened=clock.today(),
         run=manifest.run,
         losses=losses,
-    )
-
-
-def _receiver(state: PartyState, manifest: Manifest) -> str:
-    """Return the label holder of the party's newest agreement; ``unknown`` if that is lost."""
-    newest = state.agreements.read().newest(manifest.federation)
-    parties = newest.content["federation"]["parties"] if newest else {}
-    return next(
-        (n for n, spec in parties.items() if spec["role"] in ("label_holder", "active")), "unknown"
     )
 
 
@@ -194,8 +186,8 @@ def _charge_unnamed(state: PartyState, site: Site, policy: Policy, lost: Sequenc
         evidence_of.checkpoint.number for evidence_of in lost if evidence_of.manifest is not None
     }
     count = 0
-    if len(numbers) < missing and receiver == federation.label_holder:
-        for release in _possible(state, site, policy, federation):
+    if len(numbers) < missing and receiver in label_holders(state.agreements.read(), name):
+        for release in _possible(state, site, policy, federation, receiver):
             _open(state, site.party, release)
             count += 1
     state.checkpoints.enter(name, receiver, "", Standing(head=newest.checkpoint), after)
@@ -203,7 +195,7 @@ def _charge_unnamed(state: PartyState, site: Site, policy: Policy, lost: Sequenc
 
 
 def _possible(
-    state: PartyState, site: Site, policy: Policy, federation: Federation
+    state: PartyState, site: Site, policy: Policy, federation: Federation, receiver: str
 ) -> Iterator[Release]:
     """Yield one release per declaration and year since the ledger's last entry."""
     dated = state.ledger.dated()
@@ -217,7 +209,7 @@ def _possible(
                 kind="values",
                 feature=declaration.feature,
                 column=declaration.column,
-                receiver=federation.label_holder,
+                receiver=receiver,
                 federation=federation.name,
                 declaration=declaration.digest,
                 opened=date(year, 1, 1) if year < today.year else today,

@@ -7,6 +7,7 @@ evidence.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import get_args
 
@@ -23,12 +24,12 @@ from opboost_ops.exchange.manifest import (
     is_run_id,
     parse_manifest,
 )
-from opboost_ops.exchange.party_state import LostDatabase, PartyState, open_state
+from opboost_ops.exchange.party_state import LostDatabase, PartyState, agreements_of, open_state
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import signed_by
 from opboost_ops.exchange.store.reads import heads_alone
 from opboost_ops.exchange.store.store import Store, open_store
-from opboost_ops.pipeline.party.trust import signed_as, store_fault
+from opboost_ops.pipeline.party.trust import label_holders, signed_as, store_fault
 from opboost_ops.privacy.edge_charges import uncharged
 from opboost_ops.privacy.ledger.checkpoints import Checkpoint, signed_bytes
 
@@ -120,10 +121,23 @@ def signed_checkpoints(
         run: The run's ID.
         keys: All keys that have signed for the party.
     """
-    places = [place.split("/") for place in store.list(f"{federation}/{run}")]
-    holder = next((parts[3] for parts in places if parts[2:3] == ["plan"]), "")
+    listed = [place.split("/") for place in store.list(f"{federation}/{run}")]
+    places = [parts for parts in listed if len(parts) == 4 and is_run_id(parts[1])]
+    holders: list[str] = []
+    with suppress(ConfigError):
+        holders += label_holders(agreements_of(site), federation)
+    # For a party that has lost its agreements; anyone may have put a plan there.
+    holders += [parts[3] for parts in places if parts[2] == "plan"]
+
+    def receiver_of(checkpoint: Checkpoint, kind: Kind, about: str) -> str | None:
+        for holder in dict.fromkeys(holders):
+            towards = checkpoint_towards(kind, about, holder)
+            if is_genuine(keys, site.party, federation, towards, checkpoint):
+                return towards
+        return None
+
     for parts in places:
-        if len(parts) != 4 or not is_run_id(parts[1]) or parts[2] in _MANY:
+        if parts[2] in _MANY:
             continue
         place = "/".join(parts)
         signed_manifest = manifest_at(store, place)
@@ -132,10 +146,11 @@ def signed_checkpoints(
         manifest, raw, signature = signed_manifest
         if manifest.party != site.party:
             claim = manifest.seen.get(site.party)
-            if claim is not None and is_genuine(keys, site.party, federation, holder, claim):
+            # Parties return what the label holder has received.
+            if claim is not None and (holder := receiver_of(claim, "plan", "all")):
                 yield Evidence(federation, holder, claim, f"{place} of {manifest.party}")
         elif manifest.head is not None and any(signed_by(key, raw, signature) for key in keys):
-            towards = checkpoint_towards(manifest.kind, manifest.about, holder)
+            towards = receiver_of(manifest.head, manifest.kind, manifest.about) or "unknown"
             where = f"{place} in the store, signed by {site.party}"
             yield Evidence(federation, towards, manifest.head, where, manifest)
 
@@ -200,8 +215,10 @@ def evidence(state: PartyState, site: Site) -> list[Evidence]:
     return [item for name in names for item in unknown_checkpoints(state, site, store, name)]
 
 
-def own_manifests(state: PartyState, site: Site) -> Iterator[Manifest]:
+def own_releases(state: PartyState, site: Site) -> Iterator[tuple[Manifest, str]]:
     """Yield the manifests in the store that a party has signed and that name releases.
+
+    Each comes with the receiver of the releases.
 
     Args:
         state: The party's state.
@@ -213,7 +230,7 @@ def own_manifests(state: PartyState, site: Site) -> Iterator[Manifest]:
         for run in store.runs(federation):
             for item in signed_checkpoints(site, store, federation, run, keys):
                 if item.manifest is not None and item.manifest.releases:
-                    yield item.manifest
+                    yield item.manifest, item.receiver
 
 
 def rolled_back(
@@ -306,7 +323,7 @@ def _ledger_gaps(state: PartyState, site: Site) -> Iterator[Gap]:
                 missing = f"the draw of edges of {name}"
                 yield Gap("ledger", missing, "what was agreed", RECOVER, agreed.federation)
     ids = {release.id for release in state.releases.all()}
-    for manifest in own_manifests(state, site):
+    for manifest, _ in own_releases(state, site):
         for feature, name in manifest.releases.items():
             if name not in ids:
                 ids.add(name)

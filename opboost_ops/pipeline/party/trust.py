@@ -49,6 +49,21 @@ def keys_in(agreement: Agreement) -> dict[str, PublicKeys]:
     }
 
 
+def label_holders(agreements: Agreements, federation: str) -> list[str]:
+    """Return the label holders of all agreements with a federation, newest agreement first.
+
+    Args:
+        agreements: The party's agreements, withdrawn ones included.
+        federation: Name of the federation.
+    """
+    return [
+        name
+        for agreement in reversed(agreements.of(federation))
+        for name, spec in agreement.content["federation"]["parties"].items()
+        if spec["role"] in ("label_holder", "active")
+    ]
+
+
 def revoked(agreements: Agreements, federation: str) -> frozenset[str]:
     """Return all keys that any agreement with a federation has revoked, withdrawn ones included.
 

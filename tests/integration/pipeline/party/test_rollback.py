@@ -224,6 +224,26 @@ def test_a_claim_without_the_partys_signature_is_not_counted_by_a_recovery(
     assert recover(two_nights).startswith(f"{PARTY}: missing releases charged: 1;")
 
 
+@pytest.mark.parametrize("change", ["another plan", "no plan"])
+def test_plans_that_somebody_puts_or_removes_do_not_make_a_state_old(
+    change: str,
+    trained_once: Workspace,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = trained_once.copy(tmp_path / "now", SECOND_RUN, monkeypatch)
+    plan = now.folder / "exchange" / "credit_scoring" / trained_once.run / "plan"
+    if change == "another plan":
+        shutil.copytree(plan / "credit", plan / "aaa")
+    else:
+        shutil.rmtree(plan)
+    assert missing(now) == []
+    assert "has lost nothing" in recover(now)
+    before = charged(now)
+    now.all()
+    assert charged(now) == before
+
+
 def test_a_recovery_charges_what_manifests_name_and_ends_everything(
     two_nights: Workspace, tmp_path: Path
 ) -> None:
