@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from opboost_ops.config.source import Source
@@ -39,7 +38,7 @@ from opboost_ops.tables.text import out_of_space
 _SPACE_FACTOR = 2
 
 #: Errors of libraries and of the operating system, whose texts contain cells, paths and URLs.
-_FOREIGN = (pl.exceptions.PolarsError, pa.ArrowException, OSError, ValueError, LookupError)
+_FOREIGN = (*FAILURES, LookupError)
 
 #: Rows per batch.
 _ROWS = 131_072

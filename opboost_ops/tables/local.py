@@ -17,7 +17,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.tables.columns import Expected
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.files import local_files
-from opboost_ops.tables.parquet import files_of, scan_common, unreadable
+from opboost_ops.tables.parquet import FAILURES, files_of, scan_common, unreadable
 
 #: Number of bytes from which a file's dialect is detected.
 _SAMPLE_BYTES = 1 << 20
@@ -94,7 +94,7 @@ def read_local(
         if files := files_of(path):
             table, left_out = scan_common(files, path.name, columns or {})
             return table.collect(), left_out
-    except (pl.exceptions.PolarsError, OSError):
+    except FAILURES:
         pass
     raise unreadable(path.name)
 

@@ -81,7 +81,14 @@ def digest_of(files: Iterable[Path]) -> bytes:
 
 
 #: Exceptions of readers for files that are damaged or not tables.
-FAILURES = (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError)
+FAILURES = (
+    pa.ArrowException,
+    pl.exceptions.PolarsError,
+    # What polars raises where it has not foreseen the damage.
+    pl.exceptions.PanicException,
+    OSError,
+    ValueError,
+)
 
 
 def schema_of(path: Path, party: str) -> dict[str, pl.DataType]:

@@ -14,9 +14,10 @@ from opboost_ops.cli import init
 from opboost_ops.config.federation import RULES, Federation
 from opboost_ops.config.loading import load_federation, load_policy, load_site
 from opboost_ops.config.source import Source
-from opboost_ops.errors import ConfigError
+from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.tables.columns import Expected
 from opboost_ops.tables.copies import copy
+from tests.fuzz.targets import CORPUS
 
 BANK = "id,balance,rating\n1,10.5,a\n2,20.5,b\n3,,a\n4,5.25,c\n"
 SHOP = "id,spend,late\n1,3,0\n2,4,1\n3,5,0\n4,6,1\n"
@@ -53,6 +54,15 @@ def table_of(target: Path, party: str, text: tuple[str, ...] = ()) -> pl.DataFra
     columns = {name: Expected(name, "text") for name in text}
     copy(source, party, target / "copy.parquet", columns, "id")
     return pl.read_parquet(target / "copy.parquet")
+
+
+@pytest.mark.parametrize("name", ["panic.parquet", "schema_panic.parquet"])
+def test_damage_that_the_reader_has_not_foreseen_is_told_like_any(
+    tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(ContractError, match=r"truncated or not a Parquet file"):
+        init.init_command("bank", str(CORPUS / "parquet" / name), "id", tmp_path / "bank")
+    assert not (tmp_path / "bank").exists()
 
 
 @pytest.mark.parametrize("end", ["\n", "\n\n\n", "\r\n", "\r\n\r\n"])

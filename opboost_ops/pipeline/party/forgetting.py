@@ -22,7 +22,7 @@ from opboost_ops.pipeline.inputs.raw_blocks import IDS
 from opboost_ops.pipeline.matching import POINTS, point_cache
 from opboost_ops.pipeline.stage import COPY, Home
 from opboost_ops.tables.id_recipe import id_of_text
-from opboost_ops.tables.parquet import files_of, scan, scan_common
+from opboost_ops.tables.parquet import FAILURES, files_of, scan, scan_common
 from opboost_ops.tables.spill.files import whole_file
 
 
@@ -169,7 +169,7 @@ def _tables_with(
                 theirs = rows.select(id_text).filter(id_text.is_in([str(i) for i in people]))
                 if theirs.collect(engine="streaming").height:
                     federations[federation] = None
-            except (OSError, pl.exceptions.PolarsError):
+            except FAILURES:
                 unread.add(federation)
     return tuple(federations), tuple(sorted(unread - set(federations)))
 
