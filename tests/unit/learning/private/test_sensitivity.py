@@ -104,7 +104,7 @@ def test_gains_and_leaves_are_exact_for_a_regularisation_of_many_digits(
     regularisation = sensitivity.exact_fraction(float(digits))
     rng = np.random.default_rng(rows)
     codes = rng.integers(0, sides, (rows, 2)).astype(np.uint16)
-    found = rng.integers(-GRADIENT_UNITS, GRADIENT_UNITS + 1, rows)
+    found = rng.integers(0, GRADIENT_UNITS + 1, rows)
     none = np.zeros(rows, dtype=np.int64)
     ours = tree.gains(codes, found, none, 1, CANDIDATES, regularisation)[0].tolist()
     for split in range(2):
