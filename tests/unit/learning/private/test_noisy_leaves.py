@@ -17,7 +17,7 @@ from benchmarks.papers.lower_bounds import excess
 from opboost_ops.errors import ContractError
 from opboost_ops.learning.boosters import trainer as boosters
 from opboost_ops.learning.boosters.backend import Parameters
-from opboost_ops.learning.private import leaf_sums, noisy_leaves, trainer
+from opboost_ops.learning.private import leaf_sums, noise, noisy_leaves, trainer
 from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, LEAF_UNITS
 from opboost_ops.learning.private.tree import Tree
 from opboost_ops.privacy.ledger import renyi
@@ -237,6 +237,20 @@ def test_the_error_of_noise_alone_is_estimated_to_its_order_of_size(
     estimate = leaf_sums.noise_error(rows, leaf_sums.sums_of(task, 20, epsilon, 1e-4), rate)
     assert estimate is not None
     assert estimate / 2 < math.sqrt(np.mean(squares)) < 8 * estimate
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_the_error_of_the_initial_score_is_that_of_its_noise(task: str) -> None:
+    """A tree that hardly learns leaves the initial score, whose true value is 0."""
+    rows, sums = 480, leaf_sums.sums_of(task, 1, 0.3, 1e-4)
+    label = np.arange(rows) % 2 if task == "binary" else np.zeros(rows)
+    facts = leaf_sums.facts_of(label, sums)
+    scores = [
+        leaf_sums.initial_of(facts + noise.skellam(2, sums.noise.means["facts"]), task, sums.units)
+        for _ in range(1000)
+    ]
+    error = math.sqrt(np.mean([score**2 for _, score in scores]))
+    assert leaf_sums.noise_error(rows, sums, 1e-6) == pytest.approx(error, rel=0.35)
 
 
 def test_the_estimated_error_falls_with_rows_and_epsilon() -> None:
