@@ -26,7 +26,7 @@ from typing import NoReturn
 import pytest
 
 from tests.mutants.lines import Only, Recorder, Trace, traces_of
-from tests.mutants.operators import Mutant, mutants_of
+from tests.mutants.operators import Mutant, count_of, mutant_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -132,9 +132,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     part = PARTS[chosen.part]
-    every = [_Mutated(path, mutant)
-             for path in _files(part) for mutant in mutants_of(path.read_text())]  # fmt: skip
-    some = random.Random(chosen.seed).sample(every, min(chosen.count, len(every)))
+    every = [(path, at) for path in _files(part) for at in range(count_of(path.read_text()))]
+    drawn = random.Random(chosen.seed).sample(every, min(chosen.count, len(every)))
+    some = [_Mutated(path, mutant_of(path.read_text(), at)) for path, at in drawn]
     for name in _LIBRARIES:
         if importlib.util.find_spec(name.partition(".")[0]):
             importlib.import_module(name)

@@ -1,7 +1,6 @@
 """Small changes to a module's syntax tree, numbered, of which each makes one mutant."""
 
 import ast
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -40,16 +39,18 @@ class Mutant:
     tree: ast.Module
 
 
-def mutants_of(source: str) -> Iterator[Mutant]:
-    """Every mutant of a module."""
+def count_of(source: str) -> int:
+    """The number of a module's mutants."""
+    return len(list(_places(ast.parse(source))))
+
+
+def mutant_of(source: str, number: int) -> Mutant:
+    """A mutant of a module, by its number from 0."""
     tree = ast.parse(source)
-    places = list(_places(tree))
-    for number in range(len(places)):
-        changed = copy.deepcopy(tree)
-        node, kind = list(_places(changed))[number]
-        words = f"line {node.lineno}: {_change(node, kind)}"
-        lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
-        yield Mutant(words, lines, ast.fix_missing_locations(changed))
+    node, kind = list(_places(tree))[number]
+    words = f"line {node.lineno}: {_change(node, kind)}"
+    lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    return Mutant(words, lines, ast.fix_missing_locations(tree))
 
 
 def _places(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
