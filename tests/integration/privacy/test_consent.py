@@ -13,7 +13,11 @@ from opboost_ops.domain import Domain
 from opboost_ops.errors import PolicyError
 from opboost_ops.mechanisms import GlobalMap, MissingBit
 from opboost_ops.mechanisms.randomised_response import BIT
-from opboost_ops.privacy.consent.compliance import require_consent, require_splits_allowed
+from opboost_ops.privacy.consent.compliance import (
+    require_consent,
+    require_own_columns,
+    require_splits_allowed,
+)
 from opboost_ops.privacy.consent.exposure import guesses_of
 from tests.federation import Workspace
 
@@ -53,6 +57,17 @@ def test_more_splits_than_the_domain_has(trained_once: Workspace, federation: Fe
     require_splits_allowed(rules, federation, "bank", {"income": list(range(most))})
     with pytest.raises(PolicyError, match=f"income has {most} splits, but the request names"):
         require_splits_allowed(rules, federation, "bank", {"income": list(range(most + 1))})
+
+
+def test_two_features_of_one_raw_column_are_refused(
+    trained_once: Workspace, federation: Federation
+) -> None:
+    rules = policy(trained_once)
+    require_own_columns(rules, federation, "bank")
+    features = {name: rule.model_dump() for name, rule in rules.features.items()}
+    features["balance"]["column"] = rules.raw_column("income", federation.id.column)
+    with pytest.raises(PolicyError, match="balance and income"):
+        require_own_columns(policy(trained_once, features=features), federation, "bank")
 
 
 def test_a_feature_that_is_anothers(trained_once: Workspace, federation: Federation) -> None:

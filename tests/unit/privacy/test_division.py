@@ -71,7 +71,10 @@ def test_no_even_division_of_any_columns_is_better(evidence: Evidence) -> None:
 
 def test_a_small_total_goes_to_the_strong_column_alone(evidence: Evidence) -> None:
     """Shares grow faster than the loss there, and the copy says nothing new."""
-    divider = Divider(evidence, [SIX] * len(evidence.names), Caps(step=0.3))
+    calls: list[tuple[int, int]] = []
+    domains = [SIX] * len(evidence.names)
+    divider = Divider(evidence, domains, Caps(step=0.3), lambda *done: calls.append(done))
+    assert calls == [(done, len(calls)) for done in range(1, len(calls) + 1)]
     assert divider.best(divider.units).shares == {"strong": divider.units}
 
 

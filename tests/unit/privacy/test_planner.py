@@ -57,6 +57,12 @@ def test_candidates_keep_guess_rates_and_use_them(caps: Caps) -> None:
         assert 0.95 < max(shares) <= 1 + 1e-9, candidate.mechanism
 
 
+def test_progress_counts_to_the_total() -> None:
+    calls: list[tuple[int, int]] = []
+    candidates(Domain(1, 3), Caps(step=1.0), lambda done, total: calls.append((done, total)))
+    assert calls == [(done, len(calls)) for done in range(1, len(calls) + 1)]
+
+
 def test_ranking_is_by_expected_order() -> None:
     ranked = rank(candidates(TEN, Caps(step=1.0)), TEN, MARGINAL)
     scores = [score for score, _ in ranked]
