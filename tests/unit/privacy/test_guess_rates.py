@@ -109,10 +109,12 @@ def test_a_category_is_guessed_from_all_of_its_bits(
 
 
 def test_three_values_that_are_equally_far_apart_are_found() -> None:
-    """Another pair is farther apart, and no third value adds as much to it."""
-    apart = np.kron(np.eye(3), [0.5, 0.5]) * 0.95 + 0.05 / 6
-    halves = np.kron(np.eye(2), [1 / 3, 1 / 3, 1 / 3])
-    pair, three = worst_values(np.concatenate([halves, apart]))
+    """Another pair is farther apart, and no third value adds as much to it. All sums are exact."""
+    law = np.zeros((5, 8))
+    for row, outputs in enumerate(((0, 1, 2, 3), (4, 5, 6, 7), (0, 1), (2, 4), (5, 6))):
+        law[row, outputs] = 1 / len(outputs)
+    law[2:] = law[2:] * 15 / 16 + 1 / 128
+    pair, three = worst_values(law)
     assert (set(pair), set(three)) == ({0, 1}, {2, 3, 4})
 
 

@@ -57,6 +57,12 @@ def test_candidates_keep_guess_rates_and_use_them(caps: Caps) -> None:
         assert 0.95 < max(shares) <= 1 + 1e-9, candidate.mechanism
 
 
+def test_a_design_uses_a_guess_rate_as_well_as_a_far_cap() -> None:
+    best = candidates(TEN, Caps(step=1.0, whole=4.0, guess=0.36))[0]
+    assert best.mechanism.name == "designed"
+    assert 0.97 * 0.36 < best.guess <= 0.36
+
+
 def test_progress_counts_to_the_total() -> None:
     calls: list[tuple[int, int]] = []
     candidates(Domain(1, 3), Caps(step=1.0), lambda done, total: calls.append((done, total)))
