@@ -14,6 +14,7 @@ from opboost_ops.mechanisms import UnaryEncoding
 from opboost_ops.mechanisms.randomised_response import BIT
 from opboost_ops.privacy.declarations import Declaration
 from opboost_ops.privacy.ledger.budgets import Budget
+from opboost_ops.privacy.ledger.entries import plain_line
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.releases import require_declared
 from tests.unit.privacy.releasing import DAY, Door, declaration, people
@@ -249,3 +250,13 @@ def test_a_person_twice_is_refused(door: Door) -> None:
     with pytest.raises(ContractError, match="more than once"):
         door.releases.take(twice, Budget(door.policy).releases)
     assert DAY.year == 2026
+
+
+def test_the_charge_of_a_release_is_one_line_of_the_ledger(door: Door) -> None:
+    door.night(1, people(MANY))
+    (entry,) = door.ledger.entries()
+    assert entry.opens_release
+    (curve,) = declaration().losses.values()
+    line = plain_line("2030-01-01", entry)
+    assert (line["loss_1"], line["loss_whole"]) == (curve.loss[0], curve.loss[-1])
+    assert not entry.model_copy(update={"artifact": "f" * 64}).opens_release
