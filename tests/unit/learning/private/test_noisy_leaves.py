@@ -96,7 +96,7 @@ def test_one_row_moves_one_leaf_by_a_clipped_gradient_and_hessian(
 
 def vectors(task: str, sums: leaf_sums.Sums) -> dict[str, list[np.ndarray]]:
     """By phase, what one row can add to the sums: all classes, far scores, two leaves."""
-    labels = (0.0, 1.0) if task == "binary" else (-1.0, -0.2, 1.0, 7.0)
+    labels = (0.0, 1.0) if task == "binary" else (-7.0, -1.0, -0.2, 1.0, 7.0)
     rows = product(labels, (-50.0, -0.5, 0.0, 0.5, 50.0), (0, 1))
     return {
         "facts": [leaf_sums.facts_of(np.array([label]), sums) for label in labels],
