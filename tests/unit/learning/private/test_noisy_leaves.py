@@ -8,7 +8,7 @@ from itertools import product
 import lightgbm
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
@@ -157,6 +157,7 @@ def test_units_are_the_finest_whose_noise_is_drawn_from_a_small_table(epsilon: f
     assert sums.units == 4096 or 4 * most > 2**30
 
 
+@example(score=30.0, label=1.0, task="binary")
 @given(
     score=st.floats(-30, 30),
     label=st.sampled_from([0.0, 0.4, 1.0, -1.0]),

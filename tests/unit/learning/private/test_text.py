@@ -40,6 +40,25 @@ def test_stock_lightgbm_predicts_what_the_trees_say(task: str) -> None:
     assert np.abs(shap).max() > 0
 
 
+def test_each_node_counts_the_leaves_below_it() -> None:
+    """SHAP values weight both children of a node by their counts, which show nothing of rows."""
+    frame, label = mixed(300, 0)
+    found = dp.fit(frame, label, SETTINGS["binary"])
+    text = model_text(found.trees, found.candidates, SETTINGS["binary"], (0.0, 1.0))
+    for key in ("internal_count", "internal_weight"):
+        lines = re.findall(rf"^{key}=(.*)$", text, flags=re.M)
+        assert lines == ["16 8 8 4 4 4 4 2 2 2 2 2 2 2 2"] * 8
+
+
+def test_codes_are_thresholds_below_a_value_or_its_category() -> None:
+    frame, _ = mixed(5, 0)
+    matrix = np.array(
+        [[0.4, 0.5, -1, 0], [0.5, 9.5, 0, 39], [0.6, 9.6, 4, 40], [99, -9, np.nan, 3]]
+    )
+    codes = dp.Candidates.of(frame.names, frame.thresholds, frame.categories).codes(matrix)
+    assert codes.T.tolist() == [[0, 0, 1, 10], [0, 9, 10, 0], [5, 0, 4, 5], [0, 39, 40, 3]]
+
+
 def test_nothing_but_splits_and_noisy_leaves_depends_on_the_data() -> None:
     """Two wholly different tables: files differ in thresholds, features and leaf values alone."""
     settings = SETTINGS["binary"]
