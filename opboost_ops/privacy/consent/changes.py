@@ -212,6 +212,8 @@ def _means(
             )
         case ["federation", "name" | "uuid" | "version"]:
             return "identifies the federation, and the version of its file"
+        case ["federation", "parties", owner, *_] if owner not in federation.parties:
+            return f"{owner} leaves; its releases remain charged"
         case ["federation", "parties", owner, "revoked_keys"]:
             return f"signatures by these keys of {owner} are refused from now on"
         case ["federation", "parties", owner, "former_keys"]:
@@ -238,8 +240,6 @@ def _means(
         case ["federation", "parties", owner, "features", feature, *rest]:
             mine = _charges(costs, feature) if owner == party else {}
             return _of_a_feature(owner, feature, rest, before, after, receiver, mine, federation)
-        case ["federation", "parties", owner, *_] if after is None and len(steps) == 4:
-            return f"{owner} leaves, or stops declaring it"
         case ["federation", "training", *_] if federation.learning == "horizontal":
             return "decides which sums over the parties' rows are released, exactly"
         case ["federation", "training"]:

@@ -5,15 +5,19 @@ from pathlib import Path
 
 import pytest
 
+from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.encryption import new_encryption_key
 from opboost_ops.exchange.party_state import agreements_of as load
 from opboost_ops.exchange.party_state import open_state
+from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.pipeline.party.agreement import agree, lacking, withdraw
 from opboost_ops.privacy.consent.changes import changes, leaving
 from tests.party_state import edit_agreement
 from tests.unit.config.test_agreement import INCOME, data, federation
+from tests.unit.config.test_horizontal_file import good
 
 RUN = "0" * 15 + "1"
 
@@ -169,3 +173,52 @@ def test_another_common_domain_redraws_only_what_follows_it(bank: Site) -> None:
     (change,) = changes(load(bank), federation(**{f"{INCOME}__domain": {"lower": 1, "upper": 9}}))
     assert change.field == "federation.parties.bank.features.income.domain.upper"
     assert "bank releases these columns again" in change.means
+
+
+def with_shop() -> Federation:
+    """The same with another feature holder."""
+    bank, key = data()["parties"]["bank"], new_signing_key(bytes([3] * 32))[1]
+    features = {
+        name: {**spec, "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, f"shop {name}"))}
+        for name, spec in bank["features"].items()
+    }
+    sealed = {
+        f"parties__{name}__encryption_key": new_encryption_key(bytes([at] * 32))[1]
+        for at, name in enumerate(("bank", "shop"))
+    }
+    spec = {"role": "feature_holder", "signing_key": key, "features": features}
+    return parse_federation(data(parties__shop=spec, **sealed), "federation.yaml")
+
+
+def test_who_joins_releases_and_who_leaves_does_not(bank: Site) -> None:
+    def of_shop(declared: Federation) -> dict[str, str]:
+        start = "federation.parties.shop."
+        found = {c.field.partition(start)[2]: c.means for c in changes(load(bank), declared)}
+        return {field: means for field, means in found.items() if field}
+
+    agree(bank, federation())
+    joins = of_shop(with_shop())
+    assert "joins" in joins["role"]
+    assert all("releases" in joins[f"features.{name}"] for name in ("income", "size", "kind"))
+    agree(bank, with_shop())
+    leaves = of_shop(federation())
+    assert leaves.keys() == joins.keys()
+    assert all("leaves" in means for means in leaves.values())
+
+
+def test_a_party_that_becomes_the_label_holder_does_not_join(bank: Site) -> None:
+    agree(bank, federation())
+    made = data()
+    label = made["parties"]["credit"].pop("label")
+    features = made["parties"]["bank"].pop("features")
+    made["parties"]["credit"].update(role="feature_holder", features=features)
+    made["parties"]["bank"].update(role="label_holder", label=label)
+    found = {c.field: c.means for c in changes(load(bank), parse_federation(made, "x"))}
+    assert "label_holder" in found["federation.parties.bank.role"]
+    assert "joins" not in found["federation.parties.bank.role"]
+
+
+def test_every_field_of_a_first_agreement_has_its_meaning(bank: Site) -> None:
+    for declared in (with_shop(), parse_federation(good(), "federation.yaml")):
+        found = changes(load(bank), declared)
+        assert found and all(each.means for each in found)
