@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyrage
 
+from opboost_ops.config.columns import canonical
 from opboost_ops.config.documents import read_json
 from opboost_ops.config.loading import load_federation, load_policy, load_site
 from opboost_ops.errors import OpBoostError
@@ -31,14 +32,22 @@ _IDENTITY = pyrage.x25519.Identity.generate()
 _FEDERATION = CORPUS / "yaml" / "federation.yaml"
 
 
+def canonical_form(raw: bytes) -> bytes:
+    """Write JSON in canonical form, so that changes of a text get past the check of its form."""
+    try:
+        return canonical(json.loads(raw))
+    except (ValueError, RecursionError):
+        return raw
+
+
 def manifest(raw: bytes) -> None:
     """A manifest from the store."""
-    parse_manifest(raw, "a place")
+    parse_manifest(canonical_form(raw), "a place")
 
 
 def plan(raw: bytes) -> None:
     """A plan's document."""
-    read_plan(raw, "a place")
+    read_plan(canonical_form(raw), "a place")
 
 
 def request(raw: bytes) -> None:
