@@ -229,6 +229,9 @@ def _cells(block: pl.DataFrame, name: str) -> pl.Series:
         letter, texts = "n", whole.cast(pl.String).fill_null(numbers.cast(pl.String))
     elif kind in TEXTS:
         letter, texts = "t", values.cast(pl.String)
+    elif kind.is_temporal():
+        # By its integer: Python has no dates beyond the year 9999.
+        letter, texts = f"o{kind}", values.to_physical().cast(pl.String)
     else:
         written = [None if value is None else repr(value) for value in values.to_list()]
         letter, texts = "o", pl.Series(written, dtype=pl.String)
