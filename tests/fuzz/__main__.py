@@ -88,10 +88,10 @@ def _mutated(raw: bytes, most: int, seed: int) -> bytes:
 
 def _entries(value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield all lists and objects in a JSON value, with each of their indices or keys."""
-    inside = value.items() if isinstance(value, dict) else enumerate(value)
-    for at, inner in [*inside] if isinstance(value, dict | list) else ():
-        yield value, at
-        yield from _entries(inner)
+    if isinstance(value, dict | list):
+        for at, inner in [*(value.items() if isinstance(value, dict) else enumerate(value))]:
+            yield value, at
+            yield from _entries(inner)
 
 
 def _changed(old: Any) -> Any:
