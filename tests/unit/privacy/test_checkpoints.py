@@ -9,6 +9,7 @@ import pytest
 
 from opboost_ops.privacy.ledger.checkpoints import GENESIS, Checkpoint, Checkpoints, Standing
 from opboost_ops.privacy.ledger.database import Database
+from opboost_ops.privacy.ledger.entries import Ledger, LedgerEntry
 
 KEY = bytes(32)
 
@@ -34,6 +35,25 @@ def test_every_run_has_the_next_number_and_a_retry_the_same(issued: Checkpoints)
         assert not issued.knows("other", "lender", head)
         assert not issued.knows("toy", "shop", head)
         assert not issued.knows("toy", "lender", head.model_copy(update={"head": "f" * 64}))
+
+
+def test_a_checkpoint_covers_what_was_sent_since_the_last(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
+    issued, ledger = Checkpoints(database), Ledger(database)
+    before = GENESIS
+    for number, run in enumerate(("a" * 16, "b" * 16), 1):
+        sent = {"federation": "toy", "run": run, "party": "b0", "rows": 1, "account": "exact"}
+        lines = [
+            {"receiver": "lender", "kind": "ranks", "artifact": run[0] * 64},
+            {"receiver": "lender", "kind": "model", "artifact": "d" * 64},
+            {"receiver": "shop", "kind": "ranks", "artifact": "e" * 64},
+        ]
+        ledger.reserve([LedgerEntry(**sent, **line) for line in lines])
+        head = issued.take(KEY, "toy", "lender", f"next {run}", {"ranks"}, {}).head
+        text = f"{before}\n{number}\nnext {run}\n{run}/ranks/{run[0] * 64}"
+        assert head.head == hmac.new(KEY, text.encode(), hashlib.sha256).hexdigest()
+        before = head.head
+    database.close()
 
 
 def test_a_recovery_stands_for_the_numbers_that_it_charged(issued: Checkpoints) -> None:
