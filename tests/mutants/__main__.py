@@ -68,6 +68,7 @@ PARTS = {
             "tests/integration/cli/test_consent_sheet.py",
             "tests/integration/pipeline/party/test_rollback.py",
             "tests/adversary/test_second_night.py",
+            "tests/e2e_local/test_private_edges.py",
             "tests/integration/pipeline/runner/test_preflight.py",
             "tests/oracle",
         ),

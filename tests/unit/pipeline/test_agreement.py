@@ -1,5 +1,6 @@
 """What a party has agreed to, in its database: numbered, dated, withdrawn."""
 
+import math
 import uuid
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.pipeline.party.agreement import agree, lacking, withdraw
 from opboost_ops.privacy.consent.changes import changes, leaving
+from opboost_ops.privacy.consent.exposure import guesses_of
 from tests.party_state import edit_agreement
 from tests.unit.config.test_agreement import INCOME, data, federation
 from tests.unit.config.test_horizontal_file import good
@@ -204,6 +206,24 @@ def test_who_joins_releases_and_who_leaves_does_not(bank: Site) -> None:
     leaves = of_shop(federation())
     assert leaves.keys() == joins.keys()
     assert all("leaves" in means for means in leaves.values())
+
+
+def test_a_feature_that_is_released_no_more_is_named(bank: Site) -> None:
+    agree(bank, federation())
+    fewer = data()
+    del fewer["parties"]["bank"]["features"]["size"]
+    (change,) = changes(load(bank), parse_federation(fewer, "federation.yaml"))
+    assert change.field.endswith("bank.features.size")
+    assert "stops releasing size" in change.means
+
+
+def test_odds_count_the_loss_of_private_edges() -> None:
+    scale = {"edges": [10.0, 20.0, 50.0], "epsilon": 0.5}
+    (_, plain), (_, drawn) = (
+        guesses_of(federation(**{f"{INCOME}__scale": edges}), "bank")["income"]
+        for edges in ({"edges": scale["edges"]}, scale)
+    )
+    assert drawn.odds == pytest.approx(plain.odds * math.exp(0.5), rel=1e-3)
 
 
 def test_a_party_that_becomes_the_label_holder_does_not_join(bank: Site) -> None:

@@ -70,3 +70,9 @@ def test_only_the_latest_checkpoint_of_a_party_is_kept(issued: Checkpoints) -> N
     issued.receive("toy", "b1", "lender", old)
     assert issued.received("toy", "lender") == {"b0": new, "b1": old}
     assert issued.received("toy", "shop") == issued.received("other", "lender") == {}
+
+
+@pytest.mark.parametrize("number", [0, 2**63])
+def test_a_number_that_no_database_holds_is_no_checkpoint(number: int) -> None:
+    with pytest.raises(ValueError, match="number"):
+        Checkpoint(number=number, head="a" * 64)

@@ -45,6 +45,12 @@ def test_coordinates_add_up_to_no_more_than_the_bound() -> None:
         assert sum(divergence(s, variance, alpha) for s in shifts) <= bound[alpha]
 
 
+def test_at_high_orders_the_bound_is_the_published_one() -> None:
+    l1, l2_squared, variance = 2.0, 4.0, 10.0
+    published = ORDERS[-1] * l2_squared / (2 * variance) + 3 * l1 / (2 * variance)
+    assert renyi.skellam(l1, l2_squared, variance)[-1] == pytest.approx(published, rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("rate", "epsilon"),
     # dp_accounting 0.6.0, compute_epsilon at the same orders and delta 1e-6.
