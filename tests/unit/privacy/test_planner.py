@@ -5,9 +5,17 @@ import pytest
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
+from opboost_ops.mechanisms import Geometric
 from opboost_ops.privacy.consent.guessing import Law
 from opboost_ops.privacy.loss import loss_curve
-from opboost_ops.privacy.planner import Caps, candidates, expected_weighted_kendall, rank
+from opboost_ops.privacy.planner import (
+    Candidate,
+    Caps,
+    candidates,
+    expected_weighted_kendall,
+    rank,
+    with_declared,
+)
 
 TEN = Domain(1, 10)
 MARGINAL = np.array([1, 4, 9, 16, 20, 16, 9, 4, 1, 1])
@@ -61,6 +69,14 @@ def test_a_design_uses_a_guess_rate_as_well_as_a_far_cap() -> None:
     best = candidates(TEN, Caps(step=1.0, whole=4.0, guess=0.36))[0]
     assert best.mechanism.name == "designed"
     assert 0.97 * 0.36 < best.guess <= 0.36
+
+
+def test_the_declared_mechanism_is_a_candidate_only_within_the_caps() -> None:
+    declared = Candidate.of(Geometric(epsilon=0.5), TEN)
+    for caps in (Caps(whole=4.2), Caps(step=0.4), Caps(0.6, 4.2), Caps(of_two=0.6)):
+        assert with_declared(declared, [], TEN, caps) == []
+    for caps in (Caps(whole=4.6), Caps(step=0.6), Caps(0.6, 4.6)):
+        assert with_declared(declared, [declared], TEN, caps) == [declared]
 
 
 def test_progress_counts_to_the_total() -> None:
