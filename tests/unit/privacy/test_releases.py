@@ -14,10 +14,10 @@ from opboost_ops.mechanisms import UnaryEncoding
 from opboost_ops.mechanisms.randomised_response import BIT
 from opboost_ops.privacy.declarations import Declaration
 from opboost_ops.privacy.ledger.budgets import Budget
-from opboost_ops.privacy.ledger.entries import plain_line
+from opboost_ops.privacy.ledger.entries import LedgerEntry, plain_line
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.releases import require_declared
-from tests.unit.privacy.releasing import DAY, Door, declaration, people
+from tests.unit.privacy.releasing import DAY, DOMAIN, Door, declaration, people
 
 MANY = 400
 
@@ -260,3 +260,22 @@ def test_the_charge_of_a_release_is_one_line_of_the_ledger(door: Door) -> None:
     line = plain_line("2030-01-01", entry)
     assert (line["loss_1"], line["loss_whole"]) == (curve.loss[0], curve.loss[-1])
     assert not entry.model_copy(update={"artifact": "f" * 64}).opens_release
+
+
+def test_a_model_is_reserved_only_as_its_rule_allows(door: Door) -> None:
+    def refuse(*_: object) -> None:
+        raise BudgetError("The budget is spent.", "")
+
+    line = {"federation": "f", "run": "a" * 16, "party": "bank", "receiver": "credit", "rows": 1}
+    model = LedgerEntry(**line, kind="model", artifact="b" * 64, account="model", epsilon=1.0)
+    exact = LedgerEntry(**line, kind="shares", artifact="c" * 64, account="exact")
+    with pytest.raises(BudgetError):
+        door.ledger.reserve([exact, model], refuse)
+    assert door.ledger.entries() == []
+    door.ledger.reserve([exact], refuse)
+    assert door.ledger.entries() == [exact]
+
+
+def test_a_pin_takes_the_bytes_that_its_domain_needs() -> None:
+    for domain, size in ((DOMAIN, 1), (Domain(-300, 300), 2)):
+        assert declaration(domain).kind.itemsize == size
