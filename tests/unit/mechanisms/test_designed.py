@@ -127,3 +127,11 @@ def test_another_domain_and_a_file_s_name_are_refused() -> None:
 def test_nothing_to_tell_is_no_design() -> None:
     """All mass on one value: the best is to answer it always."""
     assert design(TEN, 0.5, 1.0, "absolute", [1.0, *[0.0] * 9]) is None
+
+
+@pytest.mark.parametrize(
+    "prior", [[1.0] * 9, [*[1.0] * 9, -1.0], [0.0] * 10, [*[1.0] * 9, float("nan")]]
+)
+def test_a_prior_that_does_not_fit_is_refused(prior: list[float]) -> None:
+    with pytest.raises(ConfigError, match="10 weights"):
+        design(TEN, 0.5, 1.0, "absolute", prior)

@@ -5,8 +5,11 @@ from fractions import Fraction
 
 import pytest
 
+from opboost_ops.config.feature import Edges
 from opboost_ops.domain import Domain
+from opboost_ops.mechanisms import private_quantiles
 from opboost_ops.mechanisms.maps import GlobalMap, LocalMap
+from opboost_ops.privacy.edge_charges import edges_loss
 from opboost_ops.privacy.loss import loss_curve
 
 EPSILONS = [0.01, 0.08, 0.64, 1.0, 2.56, 5.12, 40.0]
@@ -60,3 +63,12 @@ def test_a_curve_without_bound_is_not_certified() -> None:
     curve = loss_curve(LocalMap(epsilon=4.0, theta=3), Domain(1, 10))
     assert curve.loss[-1] == "inf"
     assert curve.certificate is False
+
+
+@pytest.mark.parametrize("count", [1, 4, 9])
+def test_drawn_edges_cost_the_loss_of_all_their_cells(count: int) -> None:
+    """There is one cell more than edges."""
+    edges = Edges(edges=tuple(range(count)), epsilon=1.0)
+    curve = edges_loss(edges, Domain(1, 10))
+    assert set(curve.loss) == {private_quantiles.loss(count + 1, 1.0)}
+    assert len(curve.loss) == 9
