@@ -98,3 +98,13 @@ def test_a_file_that_was_replaced_is_opened_again(opened: Database) -> None:
     other.write_bytes(opened.file.read_bytes())
     other.replace(opened.file)
     assert not opened.is_current()
+
+
+def test_what_is_read_within_a_reading_disturbs_none(opened: Database) -> None:
+    identity = opened.identity("bank", "a" * 16)
+    query = "SELECT id FROM state"
+    with opened.reading() as first:
+        rows = first.exec_driver_sql(query)
+        with opened.reading() as second:
+            assert second.exec_driver_sql(query).scalar() == identity
+        assert rows.scalar() == identity
