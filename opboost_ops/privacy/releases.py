@@ -82,8 +82,8 @@ class RunRequest:
     people: np.ndarray
     rows: np.ndarray
     values: Mapping[str, np.ndarray]
-    seed: bytes | None = None
-    experiment: bool = False
+    seed: bytes | None
+    experiment: bool
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,9 @@ PARTS = {
             "tests/integration/privacy",
             "tests/integration/cli/test_consent_sheet.py",
             "tests/integration/pipeline/party/test_rollback.py",
+            "tests/integration/pipeline/steps/test_sealed_runs.py",
             "tests/adversary/test_second_night.py",
+            "tests/adversary/test_routed_answers.py",
             "tests/e2e_local/test_private_edges.py",
             "tests/integration/pipeline/runner/test_preflight.py",
             "tests/oracle",
@@ -205,6 +207,7 @@ def _run(tests: Sequence[str], mutated: _Mutated | None, seconds: int, plugin: o
         if mutated:
             sys.meta_path.insert(0, mutated)
         options = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "no:randomly"]
+        options += ["-m", "not deployment"]
         plugins = [plugin] if plugin else []
         status = int(pytest.main([*options, *(str(ROOT / test) for test in tests)], plugins))
     finally:

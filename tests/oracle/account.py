@@ -356,6 +356,8 @@ class Party:
             people=_hashes(people),
             rows=rows,
             values=values,
+            seed=None,
+            experiment=False,
         )
         with suppress(BudgetError, ContractError):
             return self.releases.take(request, self._rule(run))

@@ -19,6 +19,7 @@ from opboost_ops.exchange.party_state import open_state
 from opboost_ops.mechanisms.randomised_response import BIT
 from opboost_ops.orchestration.pages import ledger
 from opboost_ops.orchestration.pages.access import Query
+from opboost_ops.privacy.consent.exposure import share_words
 from opboost_ops.reports import consent_words
 from tests.federation import FIRST_RUN, Workspace, small_credit
 from tests.integration.cli.conftest import Opboost
@@ -116,6 +117,8 @@ def test_the_same_words_on_card_and_ledger(
     sheet = api.agree(site, trained_once.file).sheet
     (words,) = [line for line in consent_words.meaning(sheet) if line.startswith("Most exposed")]
     assert "guesses which of 10 ranges" in words
+    assert sheet.most_exposed is not None and sheet.most_exposed.guess is not None
+    assert share_words(sheet.most_exposed.guess.of_two) in words
     card = json.loads(
         (
             trained_once.folder / "credit/models" / declared.name / FIRST_RUN / "card.json"

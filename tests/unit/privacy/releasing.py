@@ -123,6 +123,8 @@ class Door:
             people=noise.person_keys(KEY, pa.array(list(table)), "string"),
             rows=np.arange(len(table)),
             values=values,
+            seed=None,
+            experiment=False,
         )
 
 
