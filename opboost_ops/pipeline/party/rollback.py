@@ -9,6 +9,7 @@ evidence.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import get_args
 
 from opboost_ops.config.agreement import federation_of
@@ -181,6 +182,18 @@ def unknown_checkpoints(
             yield from _lost(state, federation, list(signed))
 
 
+def first_unknown(state: PartyState, site: Site, store: Store) -> Iterator[Evidence]:
+    """Yield the first checkpoint of each federation that the party's database does not know.
+
+    Args:
+        state: The party's state.
+        site: The party's site.
+        store: The exchange.
+    """
+    for name in _federations(state, site):
+        yield from islice(unknown_checkpoints(state, site, store, name, _RECENT), 1)
+
+
 def _lost(
     state: PartyState, federation: str, signed_evidence: Sequence[Evidence]
 ) -> Iterator[Evidence]:
@@ -261,10 +274,8 @@ def rolled_back(
                 f"rolled back: {label_holder} has received checkpoint {claim.number} of "
                 f"{site.party} in {federation}, and the database ends at {last}. {RECOVER}"
             )
-    for name in _federations(state, site):
-        item = next(unknown_checkpoints(state, site, store, name, _RECENT), None)
-        if item is not None:
-            reasons.append(f"rolled back: the database does not know {item.where}. {RECOVER}")
+    for item in first_unknown(state, site, store):
+        reasons.append(f"rolled back: the database does not know {item.where}. {RECOVER}")
     try:
         state.audit.verify()
     except ArtifactError as error:

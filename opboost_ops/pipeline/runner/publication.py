@@ -16,8 +16,8 @@ from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.party.local_party import LocalParty, experiment_of
-from opboost_ops.pipeline.party.rollback import CHECKPOINTED_KINDS, signed_checkpoints
-from opboost_ops.pipeline.party.trust import signed_as, store_fault
+from opboost_ops.pipeline.party.rollback import CHECKPOINTED_KINDS, first_unknown
+from opboost_ops.pipeline.party.trust import store_fault
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.privacy.ledger.checkpoints import Standing, signed_bytes
 from opboost_ops.privacy.ledger.entries import Ledger, LedgerEntry
@@ -138,12 +138,12 @@ def standing(
         signer: The party's signing key.
 
     Raises:
-        ContractError: The run has published before, but the database does not know it.
+        ContractError: The database does not know a checkpoint that the party has signed.
     """
     name, holder = federation.name, federation.label_holder
     receiver = checkpoint_towards(kind, about, holder)
     if state.checkpoints.of_run(name, receiver, run) is None:
-        _require_not_published(state, party, name, run, receiver)
+        _require_not_rolled_back(state, party)
     others = {receiver} if receiver != party.name else set(federation.parties)
     received = state.checkpoints.received(name, holder)
     latest = {other: received[other] for other in sorted(others & received.keys())}
@@ -154,18 +154,13 @@ def standing(
     return signed.model_copy(update={"head": head})
 
 
-def _require_not_published(
-    state: PartyState, party: LocalParty, federation: str, run: str, receiver: str
-) -> None:
-    keys = signed_as(party.site, federation, party.name, None)
-    for item in signed_checkpoints(party.site, party.store, federation, run, keys):
-        is_known = state.checkpoints.knows(federation, item.receiver, item.checkpoint)
-        if item.manifest is not None and item.receiver == receiver and not is_known:
-            raise ContractError(
-                f"{party.name} has published in run {run} of {federation}, and its database does "
-                "not know it.",
-                "`opboost ledger check SITE` says what is missing.",
-            )
+def _require_not_rolled_back(state: PartyState, party: LocalParty) -> None:
+    """Require before a run's first publication that no restore has changed the admitted state."""
+    for item in first_unknown(state, party.site, party.store):
+        raise ContractError(
+            f"The state of {party.name} was rolled back: its database does not know {item.where}.",
+            "`opboost ledger check SITE` says what is missing.",
+        )
 
 
 def _require_one_table(ledger: Ledger, party: str, lines: list[LedgerEntry]) -> None:

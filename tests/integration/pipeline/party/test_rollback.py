@@ -125,6 +125,21 @@ def test_a_rollback_is_noticed_before_anything_is_released(
     drill(two_nights, lambda: put_back(two_nights, tmp_path / "before", PUT_BACK[what]))
 
 
+def test_a_run_under_way_publishes_nothing_from_a_state_that_is_put_back(
+    two_nights: Workspace, tmp_path: Path
+) -> None:
+    later = Workspace(two_nights.folder, "0" * 15 + "3")
+    later.until("digest_ids", PARTY)
+    put_back(two_nights, tmp_path / "before", PUT_BACK["database and pins"])
+    steps = list(later.steps())
+    with pytest.raises(OpBoostError, match="rolled back"):
+        for step in steps[steps.index(Step(PARTY, "digest_ids")) :]:
+            later.step(step.party, step.stage)
+    assert not {f"{kind}/{PARTY}" for kind in ("ranks", "shares", "psi_answer")} & {
+        *later.published()
+    }
+
+
 @pytest.mark.slow
 def test_a_rollback_to_the_middle_of_the_last_run_is_noticed(
     trained_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
