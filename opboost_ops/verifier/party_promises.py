@@ -323,8 +323,7 @@ def check_budgets(own: OwnRecords) -> Iterator[Check]:
     for name, rule in (policy.get("features") or {}).items():
         named.add(column := str((rule or {}).get("column") or name).strip())
         if rule and rule.get("budget") is not None:
-            within = spent.get(column, 0) <= Fraction(rule["budget"])
-            yield within, f"{column} exceeds its budget"
+            yield spent.get(column, 0) <= Fraction(rule["budget"]), f"{column} exceeds its budget"
     yield None, "the raw column of a release"
     for column in sorted(spent.keys() - named):
         yield None, f"the budget of {column}, which policy.yaml does not name"

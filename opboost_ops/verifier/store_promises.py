@@ -42,7 +42,9 @@ def check_keys(plan: Plan, federations: Mapping[str, Mapping[str, Any]]) -> Iter
     if name not in federations:
         raise NotCheckableError(f"the federation file of {name}")
     for party, planned in plan.parties.items():
-        declared = federations[name]["parties"][party]
+        if (declared := federations[name]["parties"].get(party)) is None:
+            yield None, f"the keys of {party}, which has left {name}"
+            continue
         revoked = declared.get("revoked_keys", [])
         # Keys that were replaced after the run are listed as former keys.
         declared_keys = {declared["signing_key"], declared.get("encryption_key"), *revoked}
@@ -113,8 +115,7 @@ def check_places(artifact: Artifact, plan: Plan) -> Iterator[Check]:
     yield "/".join(stated) == artifact.place, "its manifest states another place"
     yield ("round" in manifest) == (artifact.kind in ROUNDS), "its kind and its round do not fit"
     is_whole = _FIELDS <= manifest.keys() <= _FIELDS | _OPTIONAL and manifest["version"] == 1
-    is_canonical = canonical(manifest) == artifact.raw
-    yield is_whole and is_canonical, "its manifest is not in canonical form"
+    yield is_whole and canonical(manifest) == artifact.raw, "its manifest is not in canonical form"
     yield manifest["protocol"] == plan.document["protocol"], "its protocol is not the plan's"
 
 
@@ -218,8 +219,7 @@ def check_checkpoints(artifact: Artifact, plan: Plan, states: States) -> Iterato
     """Checkpoints are signed by their party, and each number stands for a single state."""
     manifest = artifact.manifest
     # In horizontal learning, the checkpoint with a party's round key covers all its messages.
-    has_checkpoint = "head" in manifest or artifact.kind in ("masked", "decision")
-    yield has_checkpoint, "it has no checkpoint"
+    yield "head" in manifest or artifact.kind in ("masked", "decision"), "it has no checkpoint"
     heads = [(party, plan.label_holder, head) for party, head in manifest.get("seen", {}).items()]
     if "head" in manifest:
         receiver = plan.receiver(artifact) or plan.label_holder

@@ -306,6 +306,13 @@ def test_a_first_encryption_key_breaks_no_plan_of_before(workspace: Workspace) -
     assert "keys" not in broken(verify([workspace.folder]))
 
 
+def test_a_party_that_has_left_breaks_no_plan_of_before(workspace: Workspace) -> None:
+    workspace.edit_yaml("federation.yaml", lambda d: d["parties"].pop("shop"), agree=False)
+    store = verified(workspace)[0]
+    (keys,) = (promise for promise in store.promises if promise.name == "keys")
+    assert keys.status == "held" and len(keys.missing) == 1
+
+
 def test_a_damaged_manifest_hides_no_checkpoint_of_another(workspace: Workspace) -> None:
     another_checkpoint(workspace)
     others = faults(verified(workspace, "exchange")[0], "checkpoints")
