@@ -253,6 +253,24 @@ class Workspace:
             self.edit_table(party, lambda t: t.with_columns(_SOMEBODY_NEW))
         return self
 
+    def replace_label_holder(self, name: str) -> None:
+        """Let another party, which has the label holder's table and keys, take its place."""
+        former = self.declared.label_holder
+        state = shutil.ignore_patterns("ledger.sqlite", "home", "models")
+        shutil.copytree(self.folder / former, self.folder / name, ignore=state)
+        for file in ("site", "policy"):
+            self.declare(f"{name}/{file}.yaml", party=name)
+
+        def rename(data: Any) -> None:
+            data["parties"] = {name if n == former else n: of for n, of in data["parties"].items()}
+
+        def pin(policy: Any) -> None:
+            policy["receivers"][name] = policy["receivers"][former]
+
+        for party in self.declared.feature_holders:
+            self.edit_yaml(f"{party}/policy.yaml", pin)
+        self.edit_yaml("federation.yaml", rename)
+
     def let_join(self, party: str, *changes: pl.Expr) -> None:
         """Add as many people as there are to a party's table, who are as these but for changes."""
         self.edit_table(party, lambda t: pl.concat([t, t.with_columns(_SOMEBODY_NEW, *changes)]))

@@ -38,9 +38,6 @@ _FEW = 1 << 13
 
 _LOG = logging.getLogger("opboost_ops")
 
-#: Holder name of a cache with the party's own points.
-OWN = "own"
-
 
 @dataclass(frozen=True)
 class Session:
@@ -141,7 +138,8 @@ def point_cache(
         site: The party's site.
         federation: Name of the federation.
         month: The month, such as ``2026-11``.
-        holder: The feature holder whose exponent the points have.
+        holder: The feature holder whose exponent the points have; ``own-`` and the label holder's
+            name for the party's own exponent.
         scratch: Holds people on disk if they are too many for memory.
     """
     key = noise.keyed_by(month_key(site.month_keys, month), f"psi:cache:{federation}:{holder}")
@@ -248,7 +246,8 @@ def own_points(context: Context, session: Session) -> np.ndarray:
     Raises:
         ContractError: The table was rewritten meanwhile.
     """
-    count, cache = session.rows + 1, session.cache(OWN)
+    # The exponent depends on the label holder.
+    count, cache = session.rows + 1, session.cache(f"own-{context.federation.label_holder}")
     cached, points = cache.find((messages for messages, _ in session.everybody()), count)
     unknown = ~cached
     missing = np.flatnonzero(unknown)

@@ -163,12 +163,13 @@ def _ids(own: OwnRecords, plan: Plan) -> list[str | int]:
 def _points(own: OwnRecords, plan: Plan, messages: list[bytes]) -> list[bytes]:
     """The points of people, from the party's file for the month."""
     home = own.home_file(plan, "ids.arrow").parent.parent
-    path = home / "points" / f"{plan.document['epoch']}-own.points"
+    cache = f"own-{plan.label_holder}"
+    path = home / "points" / f"{plan.document['epoch']}-{cache}.points"
     if not path.is_file():
         raise NotCheckableError("points of past months, which were deleted")
     table = np.frombuffer(path.read_bytes(), np.uint8).reshape(-1, 48)
     points = {row[:16].tobytes(): row[16:].tobytes() for row in table}
-    key = derive_key(_read_month_key(own, plan), f"psi:cache:{plan.artifact.federation}:own")
+    key = derive_key(_read_month_key(own, plan), f"psi:cache:{plan.artifact.federation}:{cache}")
     return [points[digest] for digest in sealed_rows.cmacs(key, messages)]
 
 

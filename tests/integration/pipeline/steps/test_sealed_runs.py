@@ -13,6 +13,7 @@ from opboost_ops.exchange.sealed.curve import POINT
 from opboost_ops.orchestration.pages import ledger
 from opboost_ops.orchestration.pages.access import Query
 from opboost_ops.reports.display.blocks import Note
+from opboost_ops.verifier import verify
 from tests.commands import opboost
 from tests.federation import Workspace
 
@@ -86,6 +87,16 @@ def test_another_key_of_the_month_is_noticed_and_the_next_run_asks_again(
     later.until("assemble")
     assert asked(later, BANK) == pl.read_parquet(workspace.table_path(LABEL)).height
     assert asked(later, SHOP) == 0
+
+
+def test_another_label_holder_opens_rows_in_the_same_month(workspace: Workspace) -> None:
+    common = Workspace(workspace.folder).home_json(LABEL, "alignment")
+    workspace.replace_label_holder("lender")
+    workspace.until("assemble")
+    assert workspace.home_json("lender", "alignment") == common
+    promises = [each for outcome in verify([workspace.folder / BANK]) for each in outcome.promises]
+    assert {each.name for each in promises if each.status == "held"} >= {"responses", "answers"}
+    assert not any(each.broken for each in promises)
 
 
 def test_a_table_with_too_few_rows_releases_nothing(
