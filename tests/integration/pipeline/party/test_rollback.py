@@ -3,6 +3,7 @@
 import json
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,6 +42,12 @@ def put_back(now: Workspace, before: Path, names: tuple[str, ...]) -> None:
 def charged(workspace: Workspace) -> dict[str, float]:
     with state_of(workspace, PARTY) as state:
         return {column: float(loss) for column, loss in state.releases.spent().items()}
+
+
+def receivers(workspace: Workspace) -> Counter[str]:
+    """Number of releases charged towards each receiver."""
+    with state_of(workspace, PARTY) as state:
+        return Counter(release.receiver for release in state.releases.all())
 
 
 @pytest.fixture
@@ -276,6 +283,45 @@ def test_a_recovery_charges_what_manifests_name_and_ends_everything(
     Workspace(two_nights.folder, "0" * 15 + "3").all()
     after = charged(two_nights)
     assert all(after[name] > before[name] for name in before)
+
+
+@pytest.mark.parametrize(
+    "agrees", [pytest.param("before recovery", marks=pytest.mark.slow), "after recovery"]
+)
+@pytest.mark.parametrize("store", ["whole", "pruned"])
+def test_a_recovery_charges_each_label_holder_its_own_releases(
+    store: str, agrees: str, two_nights: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state is older than releases to two label holders, and than the second agreement."""
+    Workspace(two_nights.folder, "0" * 15 + "3").open()
+    two_nights.replace_label_holder("lender")
+    two_nights.known_to(monkeypatch)
+    Workspace(two_nights.folder, "0" * 15 + "4").all()
+    Workspace(two_nights.folder, "0" * 15 + "5").open()
+    before, sent = charged(two_nights), receivers(two_nights)
+    assert sent == {"credit": 6, "lender": 5}
+    put_back(two_nights, tmp_path / "before", PUT_BACK["database and pins"])
+    if store == "pruned":
+        # The label holders' plans are left: they claim checkpoints.
+        for run in ("2", "4"):
+            place = two_nights.folder / "exchange" / "credit_scoring" / ("0" * 15 + run)
+            for artifact in place.glob(f"*/{PARTY}"):
+                shutil.rmtree(artifact)
+        # One release of each column, to each label holder, in place of what cannot be known.
+        sent["credit"] = 10
+    if agrees == "before recovery":
+        two_nights.agree()
+    recover(two_nights)
+    two_nights.agree()
+    assert receivers(two_nights) == sent
+    after = charged(two_nights)
+    assert (
+        after == before if store == "whole" else all(after[name] >= before[name] for name in before)
+    )
+    assert missing(two_nights) == []
+    assert "has lost nothing" in recover(two_nights)
+    assert charged(two_nights) == after
+    Workspace(two_nights.folder, "0" * 15 + "6").all()
 
 
 def test_every_artifact_carries_a_signed_checkpoint(trained_once: Workspace) -> None:
