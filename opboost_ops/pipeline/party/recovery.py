@@ -23,6 +23,7 @@ from opboost_ops.exchange.artifact import DOCUMENT
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Manifest, reference
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.exchange.plan import parse_plan
+from opboost_ops.exchange.sealed import month_keys
 from opboost_ops.exchange.signing import signed_by
 from opboost_ops.exchange.store.store import open_store
 from opboost_ops.pipeline.party import clock
@@ -40,6 +41,7 @@ from opboost_ops.privacy.edge_charges import (
 from opboost_ops.privacy.ledger.budgets import Budget
 from opboost_ops.privacy.ledger.checkpoints import Standing
 from opboost_ops.privacy.ledger.entries import LedgerEntry
+from opboost_ops.privacy.ledger.query_counts import Query
 from opboost_ops.privacy.release_records import Release
 
 
@@ -79,6 +81,7 @@ def recover(site: Site, policy: Policy) -> Recovered:
             for federation, receiver in sorted({(e.federation, e.receiver) for e in unknown}):
                 of = [e for e in unknown if (e.federation, e.receiver) == (federation, receiver)]
                 releases += _charge_unnamed(state, site, policy, of)
+            _count_queries(state, unknown)
             for missing in missing_edges(state, policy):
                 _open(state, site.party, missing)
                 releases += 1
@@ -193,6 +196,16 @@ def _charge_unnamed(state: PartyState, site: Site, policy: Policy, lost: Sequenc
             count += 1
     state.checkpoints.enter(name, receiver, "", Standing(head=newest.checkpoint), after)
     return count
+
+
+def _count_queries(state: PartyState, lost: Sequence[Evidence]) -> None:
+    """Count the people of lost queries in this month, as the month that a plan names is a claim."""
+    month = month_keys.epoch_at(month_keys.now())
+    for item in lost:
+        answer = item.manifest
+        if answer is not None and answer.kind == "psi_answer":
+            query = Query(item.federation, item.receiver, month, answer.answers or "", answer.run)
+            state.query_counts.count_lost(query, answer.rows)
 
 
 def _possible(

@@ -155,6 +155,20 @@ class QueryCounts(Records):
             connection.execute(sa.delete(_POINTS).where(_POINTS.c.epoch.not_in(epochs)))
         return counted
 
+    def count_lost(self, query: Query, people: int) -> None:
+        """Count a query that a rolled-back state does not know; its people count again later.
+
+        Args:
+            query: The query, in the month in which its people are to count.
+            people: Number of people in it, according to the manifest of its answer.
+        """
+        line = {name: getattr(query, name) for name in ("federation", "receiver", "epoch", "run")}
+        line["query"] = query.digest
+        place = [_QUERIES.c[name] == value for name, value in line.items() if name != "run"]
+        with self._database.writing() as connection:
+            if connection.execute(sa.select(_QUERIES.c.query).where(*place)).first() is None:
+                connection.execute(sa.insert(_QUERIES).values(**line, people=people))
+
     def answered(self) -> list[AnsweredQueries]:
         """Return each label holder's number of queried people, in its last month and in total."""
         place = (_QUERIES.c.receiver, _QUERIES.c.federation, _QUERIES.c.epoch)

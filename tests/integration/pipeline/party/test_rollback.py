@@ -324,6 +324,28 @@ def test_a_recovery_charges_each_label_holder_its_own_releases(
     Workspace(two_nights.folder, "0" * 15 + "6").all()
 
 
+def test_a_recovery_counts_the_queries_that_were_answered_since(
+    trained_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the label holder could guess as many IDs again in this month."""
+    shutil.copytree(trained_once.folder, tmp_path / "before")
+    now = trained_once.copy(tmp_path / "now", SECOND_RUN, monkeypatch)
+    for party in now.declared.parties:
+        now.let_join(party)
+    now.until("open_rows", "credit")
+
+    def queried() -> int:
+        with state_of(now, PARTY) as state:
+            (answered,) = state.query_counts.answered()
+        return answered.counted.epoch
+
+    before = queried()
+    put_back(now, tmp_path / "before", PUT_BACK["database and pins"])
+    assert queried() < before
+    recover(now)
+    assert queried() >= before
+
+
 def test_every_artifact_carries_a_signed_checkpoint(trained_once: Workspace) -> None:
     found = [
         json.loads(path.read_bytes())
