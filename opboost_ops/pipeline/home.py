@@ -21,7 +21,7 @@ from opboost_ops import __version__
 from opboost_ops.errors import ContractError
 from opboost_ops.learning.boosters.trainer import Frame, format_of
 from opboost_ops.tables.spill.arrays import ROWS, Scratch, release_memory, track_mapping
-from opboost_ops.tables.spill.files import whole_file
+from opboost_ops.tables.spill.files import locked_file, whole_file
 
 #: Bytes per write of a table on disk.
 _WRITTEN = 1 << 22
@@ -257,22 +257,35 @@ class ResumeLog:
 
     def __init__(self, home: Home, file: str = "drawn_trees.jsonl") -> None:
         self._path = home.folder / file
+        #: Bytes of the complete lines that this process has read or written.
+        self._known = 0
 
     def lines(self) -> list[bytes]:
         """Return all complete lines; a line cut off by a crash was never used."""
         if not self._path.is_file():
             return []
         whole, _, _ = self._path.read_bytes().rpartition(b"\n")
+        self._known = len(whole) + 1 if whole else 0
         return whole.split(b"\n") if whole else []
 
     def append(self, line: bytes) -> None:
-        """Append a line; it is on disk when this returns."""
-        flags = os.O_RDWR | os.O_CREAT
-        with open(os.open(self._path, flags, 0o600), "r+b") as file:
+        """Append a line; it is on disk when this returns.
+
+        Raises:
+            ContractError: Another process has drawn in this run since the lines were read.
+        """
+        with locked_file(self._path) as file:
+            end = file.read().rfind(b"\n") + 1
+            if end != self._known:
+                raise ContractError(
+                    "Another process trains or evaluates in this run at the same time; noise is "
+                    "drawn once.",
+                    "When it has ended, clear this task: it goes on with the same draws.",
+                )
             # Overwrite a line cut off by a crash.
-            file.truncate(file.read().rfind(b"\n") + 1)
-            file.seek(0, os.SEEK_END)
-            file.write(line + b"\n")
+            file.truncate(end)
+            file.seek(end)
+            self._known += file.write(line + b"\n")
             file.flush()
             os.fsync(file.fileno())
 

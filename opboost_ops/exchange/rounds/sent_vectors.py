@@ -9,7 +9,7 @@ import numpy as np
 
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.rounds.protocol import Round
-from opboost_ops.tables.spill.files import private_folder, whole_file
+from opboost_ops.tables.spill.files import locked_file, private_folder, whole_file
 
 #: File with the digest of each exact vector, one line each, appended before the vector is sent.
 DIGESTS = "digests"
@@ -79,20 +79,22 @@ class SentVectors:
         """
         path = self._path(name.name)
         origin, digest = path.with_suffix(".exact"), hashlib.sha256(exact).hexdigest()
-        if path.with_suffix(".sha256").is_file():
-            raise ContractError(
-                f"{name}: its decision is no longer in the store; noise is never drawn twice.",
-                "Trigger a new run, which is charged again.",
-            )
-        if path.is_file():
-            if not origin.is_file() or origin.read_text() != digest:
-                raise _different_vector(name)
-            return path.read_bytes()
         private_folder(self._folder)
-        origin.write_text(digest)
-        raw = make()
-        with whole_file(path) as file:
-            file.write(raw)
+        # Another process of this party may be in the same round.
+        with locked_file(self._folder / "lock"):
+            if path.with_suffix(".sha256").is_file():
+                raise ContractError(
+                    f"{name}: its decision is no longer in the store; noise is never drawn twice.",
+                    "Trigger a new run, which is charged again.",
+                )
+            if path.is_file():
+                if not origin.is_file() or origin.read_text() != digest:
+                    raise _different_vector(name)
+                return path.read_bytes()
+            origin.write_text(digest)
+            raw = make()
+            with whole_file(path) as file:
+                file.write(raw)
         return raw
 
     def keep_total(self, name: Round, total: np.ndarray) -> None:

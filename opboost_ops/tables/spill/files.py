@@ -97,6 +97,20 @@ def whole_file(path: Path, durable: bool = True, mode: int = 0o600) -> Iterator[
         raise
 
 
+@contextmanager
+def locked_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading and writing while no other process does; create it if missing.
+
+    Args:
+        path: The file, in an existing folder.
+    """
+    with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
+        # A disk without locks protects from sequential, not from simultaneous processes.
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield file
+
+
 def replace_text(path: Path, text: str) -> None:
     """Write a file that people edit, atomically, and keep its permissions.
 

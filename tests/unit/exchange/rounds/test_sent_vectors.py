@@ -1,5 +1,9 @@
 """What a party keeps of exact vectors: one mask is never used for two, whatever came between."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+
 import pytest
 
 from opboost_ops.errors import ContractError
@@ -35,3 +39,19 @@ def test_a_line_that_a_kill_cut_off_is_of_a_vector_that_was_not_sent(tmp_path, l
     refuses(SentVectors(tmp_path), SECOND, b"3")
     refuses(SentVectors(tmp_path), FIRST, b"3")
     SentVectors(tmp_path).keep(SECOND, b"2")
+
+
+def test_two_processes_at_once_draw_noise_once(tmp_path):
+    numbers = count()
+
+    def draw():
+        drawn = bytes([next(numbers)])
+        time.sleep(0.2)
+        return drawn
+
+    def send(_):
+        return SentVectors(tmp_path / "rounds").keep_noisy(FIRST, b"exact", draw)
+
+    with ThreadPoolExecutor(2) as pool:
+        assert len(set(pool.map(send, range(2)))) == 1
+    assert next(numbers) == 1

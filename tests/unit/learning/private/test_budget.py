@@ -2,6 +2,7 @@
 
 import sys
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.learning.private import sensitivity, trainer, tree
 from opboost_ops.learning.private.backend import DPBoost
+from opboost_ops.pipeline.home import Home, ResumeLog
 from tests.unit.learning.private.tables import Lines, bits, mixed, parameters
 
 
@@ -137,3 +139,16 @@ def test_what_cannot_be_private_is_refused() -> None:
     frame.matrix[3, 0] = np.nan
     with pytest.raises(ContractError, match="p has missing values"):
         trainer.fit(frame, label, parameters(1.0))
+
+
+def test_two_trainings_of_a_run_at_once_draw_no_more_trees_than_are_charged(tmp_path: Path) -> None:
+    """A worker that lost its scheduler goes on beside the retry of its task."""
+    frame, label = mixed(200, 0)
+    declared = parameters(1.0, 4, task="binary", classes=2, random=True)
+
+    def retry(*_: object) -> trainer.Trained:
+        return trainer.fit(frame, label, declared, ResumeLog(Home(tmp_path)))
+
+    with pytest.raises(ContractError, match="at the same time"):
+        trainer.fit(frame, label, declared, ResumeLog(Home(tmp_path)), progress=retry)
+    assert len(retry().trees) == 4
