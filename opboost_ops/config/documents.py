@@ -90,7 +90,8 @@ def read_yaml(path: Path) -> Any:
     except UnicodeDecodeError:
         problem = "is not valid YAML: it is not UTF-8 text"
     except OSError:
-        problem, remedy = "cannot be read", "Check its path, and that this user may read it."
+        problem = "cannot be read"
+        remedy = f"Check its path, {path}, and that this user may read it."
     raise ConfigError(problem, remedy, file=path.name)
 
 

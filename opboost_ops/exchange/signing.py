@@ -55,7 +55,7 @@ class Signer:
             ConfigError: The file is missing, readable by other users, or not an Ed25519 key.
         """
         parse = Ed25519PrivateKey.from_private_bytes
-        remedy = "Create one with `opboost keys init`."
+        remedy = "Restore it from a backup; only a new party makes one with `opboost keys init`."
         return cls(read_key(path, "an Ed25519 signing key", parse, remedy))
 
     def sign(self, message: bytes) -> bytes:

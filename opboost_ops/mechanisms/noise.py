@@ -77,6 +77,7 @@ def read_secret(path: Path) -> bytes:
     Raises:
         ConfigError: The file is missing, has a different size, or is readable by other users.
     """
+    remedy = "Restore it from a backup; only a new party makes one with `opboost keys init`."
     try:
         if path.stat().st_mode & 0o077:
             raise ConfigError(
@@ -87,13 +88,11 @@ def read_secret(path: Path) -> bytes:
     except OSError:
         content = None
     if content is None:
-        raise ConfigError(
-            f"The secret {path.name} cannot be read.", "Create one with `opboost keys init`."
-        )
+        raise ConfigError(f"The secret {path.name} cannot be read.", remedy)
     if len(content) != SECRET_BYTES:
         raise ConfigError(
             f"The secret {path.name} has {len(content)} bytes instead of {SECRET_BYTES}.",
-            "Create one with `opboost keys init`.",
+            remedy,
         )
     return content
 

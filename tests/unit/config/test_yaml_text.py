@@ -122,6 +122,8 @@ def test_a_file_that_is_too_large_or_none(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(ConfigError, match="is larger than"):
         read_yaml(file)
     file.unlink()
+    with pytest.raises(ConfigError, match=f"cannot be read.*{file}"):
+        read_yaml(file)
     os.mkfifo(file)
     with pytest.raises(ConfigError, match="cannot be read"):
         read_yaml(file)
