@@ -24,7 +24,7 @@ from opboost_ops.extras.setup.federation_file import federate as join_offers
 from opboost_ops.extras.setup.keys import pin
 from opboost_ops.extras.setup.offers import init as init
 from opboost_ops.pipeline.party import agreement
-from opboost_ops.pipeline.party.party_sites import federation_file, site_files
+from opboost_ops.pipeline.party.party_sites import federation_file, party_site_file, site_files
 from opboost_ops.pipeline.party.site_faults import MadePeople, site_faults
 from opboost_ops.pipeline.runner.exact_disclosures import exact_disclosures_of_run
 from opboost_ops.pipeline.steps.register import sum_guarantee
@@ -49,6 +49,7 @@ class Checked:
         lacking: By party, the terms that it has not agreed to; empty if all have agreed.
         people: By party and table, counts of IDs that the ID rules change, of rows that share an
             ID, and of people after aggregation.
+        elsewhere: Parties that were not checked, because no ``site.yaml`` of theirs is known here.
     """
 
     federation: Federation
@@ -57,6 +58,7 @@ class Checked:
     exact: pl.DataFrame
     lacking: Mapping[str, str]
     people: MadePeople
+    elsewhere: tuple[str, ...]
 
     def document(self) -> dict[str, Any]:
         """Return the result as JSON; infinite losses are ``"inf"``."""
@@ -70,6 +72,7 @@ class Checked:
             "leaves": leaves,
             "exact": self.exact.to_dicts(),
             "people": self.people,
+            "elsewhere": list(self.elsewhere),
         }
 
     def __repr__(self) -> str:
@@ -111,7 +114,8 @@ def check(federation: str | Path) -> Checked:
         federation: ``federation.yaml``, or its folder.
 
     Raises:
-        ConfigError: The federation file itself is invalid; lists all its faults.
+        ConfigError: The federation file itself is invalid, and all its faults are listed; or no
+            party's site is known here.
     """
     path = federation_file(Path(federation))
     declared = load_federation(path)
@@ -139,12 +143,13 @@ def check(federation: str | Path) -> Checked:
         pl.DataFrame(exact, infer_schema_length=None),
         _missing_agreements(path, declared),
         people,
+        tuple(name for name in declared.parties if party_site_file(path, name) is None),
     )
 
 
 def _missing_agreements(path: Path, federation: Federation) -> dict[str, str]:
     problems: dict[str, str] = {}
-    for party, file in site_files(path, federation).items():
+    for party, file in site_files(path, federation, every=False).items():
         try:
             missing = agreement.lacking(load_site(file), federation)
         except ConfigError as error:

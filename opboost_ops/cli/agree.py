@@ -171,7 +171,8 @@ def _local_sites(folder: Path) -> list[tuple[Path, Path]]:
     file = federation_file(folder)
     if (folder / "site.yaml").is_file() or file.name == "site.yaml" or not file.is_file():
         return []
-    return [(path.parent, file) for path in site_files(file, load_federation(file)).values()]
+    sites = site_files(file, load_federation(file), every=False)
+    return [(path.parent, file) for path in sites.values()]
 
 
 def _withdraw(site: "Site", number: int) -> None:

@@ -12,6 +12,7 @@ from opboost_ops.errors import ConfigError
 def command(federation: FederationFile, as_json: AsJson = False) -> None:
     """Validate federation, sites, policies, keys and tables; print what will leave each party.
 
+    Reads each site beside the file or in OPBOOST_SITE_<PARTY>, and names the parties without one.
     Exits with 1 if a party has not agreed to this federation file.
     """
     from opboost_ops.cli.output import (
@@ -30,7 +31,7 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
         few_held_out,
         small_table,
     )
-    from opboost_ops.pipeline.party.party_sites import federation_file, site_files
+    from opboost_ops.pipeline.party.party_sites import federation_file, site_files, site_variable
     from opboost_ops.pipeline.party.site_faults import (
         key_dates,
         scorers,
@@ -53,10 +54,11 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
         for purpose, facts in tables.items():
             print_people(party, purpose, declared.id.normalise, facts)
     if faults:
-        raise ConfigError(f"{len(faults)} at the parties' sites", file=path.name, faults=faults)
-    site = contexts[declared.label_holder][0].site
-    if missing := list(not_installed(declared, "train", site)):
-        raise together(missing, f"training {declared.name} here")
+        raise ConfigError("the parties' sites have faults", file=path.name, faults=faults)
+    if declared.label_holder in contexts:
+        site = contexts[declared.label_holder][0].site
+        if missing := list(not_installed(declared, "train", site)):
+            raise together(missing, f"training {declared.name} here")
     receiver = declared.label_holder
     for party in declared.feature_holders:
         rows = []
@@ -92,20 +94,23 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     print("Disclosed exactly, with no epsilon unless the line names one:")
     for sender, to, discloses in exact_disclosures_of_run(declared):
         print_line(f"  {sender} to {to}: {discloses}")
-    for party, file in site_files(path, declared).items():
+    sites = site_files(path, declared, every=False)
+    for party, file in sites.items():
         for name, rule in load_policy(file.parent / POLICY).features.items():
             if rule.mechanisms and rule.budget is None:
                 print_line(f"{party}/{POLICY}: features.{name} has no budget", "red")
     for line in key_dates(declared):
         print(f"Keys of {line}.")
-    if not scoring_parties(declared, contexts):
-        who = ", ".join(scorers(declared))
+    who = [party for party in scorers(declared) if party in contexts]
+    if who and not scoring_parties(declared, contexts):
         print(
             f"No table of new rows is named: `opboost score` needs tables.{declared.name}.score "
-            f"in site.yaml of {who}."
+            f"in site.yaml of {', '.join(who)}."
         )
     require_agreed(path, declared, named=True)
-    print(f"{path.name}, {len(declared.parties)} sites, policies, keys, tables and agreements: OK.")
+    if elsewhere := [f"{p} ({site_variable(p)})" for p in declared.parties if p not in sites]:
+        print_line(f"Not checked, as no site.yaml is known here: {', '.join(elsewhere)}.", "yellow")
+    print(f"{path.name}, {len(sites)} sites, policies, keys, tables and agreements: OK.")
 
 
 def _print_json(federation: Path) -> None:

@@ -7,6 +7,7 @@ from opboost_ops.cli import check
 from opboost_ops.errors import ConfigError, Fault
 from tests.bad_input.faults import CANARY_NUMBER, CANARY_TEXT
 from tests.bad_input.test_tables import first_rows
+from tests.commands import printed, printed_json
 from tests.federation import Workspace
 
 
@@ -54,6 +55,13 @@ def test_all_faults_of_all_tables_at_once(workspace: Workspace) -> None:
     assert len(found) == 9
 
 
+def test_a_lost_secret_is_a_fault_of_its_party(workspace: Workspace) -> None:
+    """A new one would open no pins: the advice is a backup."""
+    (workspace.folder / "bank" / "keys" / "noise.secret").unlink()
+    lost = faults(workspace)["bank/site.yaml:secret"]
+    assert "backup" in lost.suggestion
+
+
 def test_what_scoring_needs(workspace: Workspace) -> None:
     """Mode local without others' columns failed in `evaluate`, after everything was charged."""
 
@@ -83,3 +91,21 @@ def test_nobody_is_common(workspace: Workspace) -> None:
     found = faults(workspace)
     assert set(found) == {"train tables"}
     assert "in the tables of all parties" in found["train tables"].problem
+
+
+def test_a_party_alone_checks_its_own_site(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two companies none has the other's folder."""
+    monkeypatch.delenv("OPBOOST_SITE_CREDIT")
+    monkeypatch.delenv("OPBOOST_SITE_SHOP")
+    for party in ("credit", "shop"):
+        (workspace.folder / party).rename(workspace.folder / f"not-{party}")
+    told = printed("check", workspace.folder)
+    assert "OPBOOST_SITE_CREDIT" in told and "OPBOOST_SITE_BANK" not in told
+    assert printed_json("check", workspace.folder)["elsewhere"] == ["credit", "shop"]
+    workspace.edit_table("bank", first_rows("balance", None, rows=7))
+    assert set(faults(workspace)) == {"bank: train table, balance"}
+    monkeypatch.delenv("OPBOOST_SITE_BANK")
+    (workspace.folder / "bank").rename(workspace.folder / "not-bank")
+    assert "No site.yaml is known" in printed("check", workspace.folder, fails=True)

@@ -155,6 +155,8 @@ def small_table(federation: Federation, parties: Parties) -> str | None:
     training = federation.training
     if not isinstance(training, DPBoostTraining) or training.private.delta is None:
         return None
+    if parties.keys() < federation.parties.keys():
+        return None
     label = federation.parties[federation.label_holder].label
     assert label is not None and label.task != "multiclass"
     try:

@@ -49,17 +49,25 @@ def party_site_file(federation_file: Path, party: str) -> Path | None:
     return default if default.is_file() else None
 
 
-def site_files(federation_file: Path, federation: Federation) -> dict[str, Path]:
-    """Return the path of every party's ``site.yaml``; see `party_site_file`.
+def site_files(
+    federation_file: Path, federation: Federation, *, every: bool = True
+) -> dict[str, Path]:
+    """Return the path of the parties' ``site.yaml``; see `party_site_file`.
+
+    Args:
+        federation_file: Path of ``federation.yaml``.
+        federation: Its content.
+        every: False if one party's site is enough.
 
     Raises:
         ConfigError: Parties have no site; the message names all of them.
     """
     files = {party: party_site_file(federation_file, party) for party in federation.parties}
-    missing = [f"{party} (set {site_variable(party)})" for party, f in files.items() if f is None]
-    if missing:
+    known = {party: file for party, file in files.items() if file is not None}
+    missing = [f"{party} (set {site_variable(party)})" for party in files if party not in known]
+    if missing and (every or not known):
         raise ConfigError(f"No site.yaml is known for {', '.join(missing)}.")
-    return {party: file for party, file in files.items() if file is not None}
+    return known
 
 
 def common_environment(sites: Mapping[str, Path]) -> dict[str, str]:

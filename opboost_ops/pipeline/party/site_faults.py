@@ -54,7 +54,7 @@ _DAYS = 14
 def site_faults(
     file: Path, federation: Federation
 ) -> tuple[list[Fault], dict[str, tuple[PartyContext, Path]], MadePeople]:
-    """Return all faults of the parties' sites and tables.
+    """Return all faults of the parties' sites and tables, of those whose site is known here.
 
     Args:
         file: Path of ``federation.yaml``.
@@ -68,7 +68,7 @@ def site_faults(
     if clock.today() > federation.terms.until:
         faults.append(Fault("terms.until", "has passed: no party answers", "agree on a later day"))
     contexts: dict[str, tuple[PartyContext, Path]] = {}
-    for party, path in site_files(file, federation).items():
+    for party, path in site_files(file, federation, every=False).items():
         own_faults, context = _of_party(federation, party, path)
         faults += own_faults
         if context is not None:
@@ -112,7 +112,9 @@ def _of_party(
             check()
         except OpBoostError as error:
             faults.append(Fault(f"{party}/{place}", error.problem, error.remedy))
-    faults += [*key_faults(federation, party, site), *_lost_pins(party, site)]
+    faults += key_faults(federation, party, site)
+    if not faults:  # The state opens with the secret alone.
+        faults += _lost_pins(party, site)
     try:
         store = open_store(site.store)
     except OpBoostError as error:

@@ -22,7 +22,7 @@ from opboost_ops.pipeline.stage import Home
 
 
 def require_agreed(federation_file: Path, federation: Federation, *, named: bool = False) -> None:
-    """Require that all parties have agreed to a federation file.
+    """Require that all parties whose site is known here have agreed to a federation file.
 
     Args:
         federation_file: Path of ``federation.yaml``.
@@ -33,7 +33,7 @@ def require_agreed(federation_file: Path, federation: Federation, *, named: bool
         ConfigError: Names each party that has not agreed, with the command to agree.
     """
     faults: list[Fault] = []
-    for party, file in site_files(federation_file, federation).items():
+    for party, file in site_files(federation_file, federation, every=False).items():
         if lacks := agreement.lacking(load_site(file), federation):
             command = f"`opboost agree {quote(str(file.parent))} {quote(str(federation_file))}`"
             problem = lacks if named else "has not agreed to it"
