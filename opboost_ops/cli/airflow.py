@@ -1,9 +1,11 @@
 """`opboost airflow`, `demo`, `ui`: install into an Airflow, or run a local one."""
 
+import contextlib
 import os
 import signal
 import time
 from collections import Counter
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -195,8 +197,9 @@ def ui(
         file = workspace(dataset, work)
         folder, sites, parties = file.parent, _site_files(file), None
     else:
-        folder, sites = federations, {party: site_file(party) for party in known()}
         parties = names_in(os.environ.get("OPBOOST_PARTIES"))
+        folder, sites = federations, {party: site_file(party) for party in known()}
+        sites |= _sites_beside(federations, parties)
     console.print(f"Starting Airflow in {work / 'airflow'} ...")
     components = ("scheduler", "api-server", "dag-processor", "triggerer")
     try:
@@ -361,6 +364,24 @@ def _site_files(file: Path) -> dict[str, Path]:
 
     parties = load_federation(file).parties
     return {party: file.parent / party / "site.yaml" for party in parties}
+
+
+def _sites_beside(folder: Path, parties: Collection[str] | None) -> dict[str, Path]:
+    """Return the known sites of the parties in a folder's federation files.
+
+    Args:
+        folder: The folder.
+        parties: The parties of this Airflow; None for all.
+    """
+    from opboost_ops.config.loading import load_federation
+    from opboost_ops.orchestration.dags.factory import federation_files
+    from opboost_ops.pipeline.party.party_sites import site_files
+
+    sites: dict[str, Path] = {}
+    for file in federation_files(folder):
+        with contextlib.suppress(ConfigError):  # Its DAG reports the faults.
+            sites |= site_files(file, load_federation(file), every=False)
+    return {party: file for party, file in sites.items() if parties is None or party in parties}
 
 
 def end_on_signals() -> None:

@@ -71,7 +71,7 @@ def build_dags(
         DAGs by id. Those of faulty files are tagged ``invalid``.
     """
     dags: dict[str, DAG] = {}
-    files = sorted([*place.glob("*.yaml"), *place.glob("*/federation.yaml")])
+    files = federation_files(place)
     if not place.is_dir():
         files = [place]
         if not place.is_file():
@@ -101,6 +101,11 @@ def build_dags(
         problem = f"OPBOOST_PARTIES names {names}, which no federation in the folder has."
         dags["opboost_parties"] = _invalid("opboost_parties", problem, TAG, None)
     return dags
+
+
+def federation_files(folder: Path) -> list[Path]:
+    """Return the paths of a folder's federation files."""
+    return sorted([*folder.glob("*.yaml"), *folder.glob("*/federation.yaml")])
 
 
 def _may_define(path: Path, dag_id: str) -> bool:
