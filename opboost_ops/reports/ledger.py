@@ -117,12 +117,12 @@ class RemainingReleases:
     Attributes:
         more: Number of further releases; None without a budget.
         feature: The column with the tightest budget; empty without one.
-        hint: The budget and its use, in words.
+        hint: The budget and its use, in words; empty before the first release.
     """
 
     more: int | None = None
     feature: str = ""
-    hint: str = "policy.yaml sets no budget"
+    hint: str = ""
 
     @property
     def text(self) -> str:
@@ -137,9 +137,10 @@ class RemainingReleases:
 
 def remaining_releases(lines: Iterable[ColumnLine]) -> RemainingReleases:
     """Return the releases that the tightest budget of some columns still allows."""
-    limited = [line for line in lines if line.more is not None and line.kind == "values"]
+    values = [line for line in lines if line.kind == "values"]
+    limited = [line for line in values if line.more is not None]
     if not limited:
-        return RemainingReleases()
+        return RemainingReleases(hint="policy.yaml sets no budget" if values else "")
     first = min(limited, key=lambda line: line.more or 0)
     hint = (
         f"{first.feature}: {float(first.spent):.3f} of {first.budget:g} spent, one release costs "

@@ -108,9 +108,10 @@ def totals(lines: Sequence[ColumnLine], view: LedgerView, entries: Sequence[Date
     spent = sum_of(spent_by_column(view.releases))
     budget = "policy.yaml sets no budget" if cap is None else f"budget {cap:g}"
     hint = f"{number(spent).text}, {budget}"
+    left = remaining_releases(lines)
     return Facts(
         (
-            remaining_fact(remaining_releases(lines)),
+            *([remaining_fact(left)] if left.hint else []),
             Fact("One person, all columns", f"odds {odds_of(spent)}", f"worst case; loss {hint}"),
             Fact(
                 "Columns released",

@@ -142,6 +142,7 @@ def test_edges_are_no_column_of_the_ledger_and_end_no_budget(fresh: Workspace) -
     view = ledger_of(site, policy)
     assert [(line.kind, line.feature) for line in view.lines] == [("edges", "income")]
     assert remaining_releases(view.lines).feature == ""
+    assert "Releases left" not in printed("ledger", "show", fresh.folder / "bank")
 
 
 def test_init_asks_for_edges_of_all_numbers_and_bounds_draws_them(tmp_path: Path) -> None:

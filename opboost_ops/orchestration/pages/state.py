@@ -316,7 +316,7 @@ def _party(party: str, federation: str, site: Site, policy: Policy, runs: Sequen
         party=party,
         ledger=tuple(accounts),
         more=left.more,
-        budget=left.hint if lines else "",
+        budget=left.hint,
         stopped=datetime.fromisoformat(stop.at) if stop else None,
         stopped_by=stop.by if stop else "",
         resumes_at_home=stop is not None and (stop.at_home or "resume" not in policy.acts),
