@@ -206,6 +206,13 @@ def test_options_that_mean_nothing_are_refused(
     assert not (tmp_path / "new").exists()
 
 
+def test_a_table_without_rows_is_refused(tmp_path: Path) -> None:
+    pl.DataFrame({"id": [], "x": []}, {"id": pl.Int64, "x": pl.Int64}).write_csv(tmp_path / "b.csv")
+    with pytest.raises(ConfigError, match="no rows"):
+        api.init(tmp_path / "new", "bank", tmp_path / "b.csv", "id")
+    assert not (tmp_path / "new").exists()
+
+
 def test_init_refuses_what_check_would_refuse(tmp_path: Path) -> None:
     (tmp_path / "shop.csv").write_text("id,late\n7,0\n8,\n8,1\n,1\n")
     with pytest.raises(ConfigError) as caught:

@@ -163,6 +163,8 @@ def require_sound(
     column = f"{party}, {identity}"
     if not types <= {"integer", "string"}:
         faults.append(Fault(column, f"is of type {types.pop()}", "make it an integer or a string"))
+    if not len(ids):
+        faults.append(Fault(party, "its table has no rows", "name another one, or fill it first"))
     if gaps := ids.null_count():
         faults.append(Fault(column, f"{gaps:,} of {len(ids):,} rows have no ID", "leave them out"))
     if twice := int(ids.drop_nulls().is_duplicated().sum()):
