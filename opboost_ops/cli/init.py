@@ -30,7 +30,10 @@ def init_command(
     ] = None,
     name: Annotated[str, typer.Option(help="Name of the federation.")] = "federation",
     store: Annotated[
-        str, typer.Option(help="The exchange: a folder, s3://..., or env:NAME.")
+        str,
+        typer.Option(
+            help="The exchange: s3://..., env:NAME, or a folder; a relative path starts at FOLDER."
+        ),
     ] = "../exchange",
     epsilon: Annotated[
         float | None,

@@ -168,7 +168,10 @@ def _parties(dags: dict[str, Any]) -> Iterator[Finding]:
         line = f"`[opboost] site_{party} = /path/to/site.yaml` in airflow.cfg, or {variable}"
         place = os.environ.get(variable)
         if not place:
-            fix = f"Set {line}, on the workers of queue {queue} and nowhere else."
+            fix = (
+                f"Set {line}, on the workers of queue {queue} and nowhere else. If another Airflow "
+                "runs it, name this one's parties in OPBOOST_PARTIES."
+            )
             text = f"{variable} is not set here, for party {party} on queue {queue}."
             yield Finding("blocks" if local else "note", text, fix)
             continue
