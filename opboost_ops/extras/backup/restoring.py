@@ -47,6 +47,7 @@ from opboost_ops.extras.backup.present import (
 )
 from opboost_ops.extras.backup.writing import key_places
 from opboost_ops.mechanisms import noise
+from opboost_ops.pipeline.party.admission import ADMITTED
 from opboost_ops.pipeline.party.agreement import stopped
 from opboost_ops.privacy.ledger.database import Database
 from opboost_ops.privacy.ledger.entries import LedgerEntry
@@ -332,6 +333,9 @@ def _replace(
             places.swap(stage / PINS, site.pins)
             places.swap(stage / MODELS, site.models)
             _carry_over(state, site, present)
+            # Current runs were admitted in another state: their next stages compare it again.
+            for admitted in site.home.glob(f"*/*/{ADMITTED}.json"):
+                admitted.unlink()
     finally:
         database.close()
     return present

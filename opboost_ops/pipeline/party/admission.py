@@ -31,7 +31,7 @@ from opboost_ops.privacy.ledger.checkpoints import Checkpoint
 REFUSED = "errors/refused.txt"
 
 #: Digest of the inputs that were admitted: they are not compared again while unchanged.
-_ADMITTED = "admitted"
+ADMITTED = "admitted"
 
 #: Folder in the federation's home with the runs of the current month, by purpose.
 _RUNS = "runs"
@@ -86,7 +86,7 @@ def admit(party: LocalParty, proposal: Proposal) -> None:
     compared = _compared(party, digest)
     if clock.today() > plan.federation.terms.until:
         compared = ""  # Expired terms end current runs too.
-    if stop is None and home.has(_ADMITTED) and home.json(_ADMITTED) == compared:
+    if stop is None and home.has(ADMITTED) and home.json(ADMITTED) == compared:
         return
     what, reasons = "not agreed", reasons_against(party, plan, proposal.day)
     month, runs = runs_of_month(party, plan)
@@ -102,7 +102,7 @@ def admit(party: LocalParty, proposal: Proposal) -> None:
             state.stores.note_check(len(reasons))
     if reasons:
         raise _refused(party, plan.federation, run, digest, what, reasons, home)
-    home.write_json(_ADMITTED, compared)
+    home.write_json(ADMITTED, compared)
     if run not in runs:
         _federation_home(party, plan).write_json(f"{_RUNS}/{plan.purpose}", {month: [*runs, run]})
 

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from opboost_ops.config.loading import load_site
-from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.errors import ConfigError, ContractError, PolicyError
 from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.party_state import PartyState, agreements_of
 from opboost_ops.extras.backup import restoring
@@ -65,6 +65,21 @@ def test_a_run_after_it_releases_nothing_again(
     # Everybody is pinned as before the loss: no release opens and nothing is spent.
     assert after[: len(lines)] == lines
     assert not [line for _, line in after[len(lines) :] if line.kind == "release"]
+
+
+def test_a_run_under_way_sends_nothing_that_a_later_run_has_sent(
+    workspace: Workspace, tmp_path: Path, officer: Officer
+) -> None:
+    """Else its new people would be drawn a second time, under the same charge."""
+    for party in workspace.declared.parties:
+        workspace.let_join(party)
+    under_way = Workspace(workspace.folder, "0" * 15 + "3")
+    under_way.until("desensitize", "bank")
+    back_up(workspace.folder / "bank", tmp_path / "b", officer.public)
+    workspace.all()
+    restore(workspace.folder / "bank", tmp_path / "b", officer.file, over=True)
+    with pytest.raises(PolicyError, match="bank refused run"):
+        under_way.step("bank", "desensitize")
 
 
 @pytest.mark.slow
