@@ -10,7 +10,7 @@ from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.audit import Action
 from opboost_ops.exchange.encryption import Envelope, all_keys
-from opboost_ops.exchange.kinds import disclosure
+from opboost_ops.exchange.kinds import KINDS, disclosure
 from opboost_ops.exchange.manifest import Kind, Manifest, checkpoint_towards, receiver_of
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.exchange.signing import Signer
@@ -142,7 +142,8 @@ def standing(
     """
     name, holder = federation.name, federation.label_holder
     receiver = checkpoint_towards(kind, about, holder)
-    if state.checkpoints.of_run(name, receiver, run) is None:
+    rows = KINDS[kind].columns == "released"
+    if rows or state.checkpoints.of_run(name, receiver, run) is None:
         _require_not_rolled_back(state, party)
     others = {receiver} if receiver != party.name else set(federation.parties)
     received = state.checkpoints.received(name, holder)
@@ -155,7 +156,7 @@ def standing(
 
 
 def _require_not_rolled_back(state: PartyState, party: LocalParty) -> None:
-    """Require before a run's first publication that no restore has changed the admitted state."""
+    """Require before a run's first artifact and its rows that the state is still the newest."""
     for item in first_unknown(state, party.site, party.store):
         raise ContractError(
             f"The state of {party.name} was rolled back: its database does not know {item.where}.",

@@ -147,6 +147,23 @@ def test_a_run_under_way_publishes_nothing_from_a_state_that_is_put_back(
     }
 
 
+def test_people_whom_a_run_beside_it_has_sent_are_not_drawn_a_second_time(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    """The state that is put back knows the run under way, and not the other one."""
+    for party in workspace.declared.parties:
+        workspace.let_join(party)
+    under_way = Workspace(workspace.folder, "0" * 15 + "3")
+    under_way.until("desensitize", PARTY)
+    shutil.copytree(workspace.folder, tmp_path / "before")
+    workspace.all()
+    put_back(workspace, tmp_path / "before", PUT_BACK["database and pins"])
+    with pytest.raises(OpBoostError, match="rolled back"):
+        for stage in ("desensitize", "rank", "check_release", "seal"):
+            under_way.step(PARTY, stage)
+    assert f"ranks/{PARTY}" not in under_way.published()
+
+
 @pytest.mark.slow
 def test_a_rollback_to_the_middle_of_the_last_run_is_noticed(
     trained_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
