@@ -53,8 +53,8 @@ _SIGNAL = 0.5
 #: Greatest step, in multiples of tau.
 _MAX_STEP = 4
 
-#: Greatest error of the initial score: log odds of one in a hundred, or half of the label's range.
-_MAX_INITIAL: dict[Task, float] = {"binary": 4.6, "regression": 1.0}
+#: Number of models that `noise_error` simulates.
+_SIMULATED = 1000
 
 #: Least rows per leaf, as a binary logarithm of multiples of the noise's standard deviation.
 _ROWS = 4.5
@@ -274,11 +274,10 @@ def signal_of(task: Task) -> float:
 
 
 def noise_error(rows: float, sums: Sums, rate: float) -> float | None:
-    """Estimate the error of scores that is due to noise, if the table is too small for it.
+    """Simulate the error of scores that is due to noise, if the table is too small for it.
 
-    The estimate depends on the row count and declarations. It combines the standard deviations of
-    the noise of all leaves in trees of one split, each leaf with half of the rows, and of the
-    remaining error of the initial score.
+    The result depends on the row count and declarations. Models are trained on labels without
+    signal, whose true score is 0, in trees of one split, each leaf with half of the rows.
 
     Args:
         rows: Number of rows.
@@ -286,22 +285,24 @@ def noise_error(rows: float, sums: Sums, rate: float) -> float | None:
         rate: Learning rate.
 
     Returns:
-        Log odds, or halves of the label's range; None if even small trees have a signal.
+        Root mean square error in log odds, or halves of the label's range; None if even small trees
+        have a signal.
     """
-    task, trees = sums.task, sums.trees
     if _levels(rows, sums) >= 1:
         return None
-    spread = sums.noise.deviation("trees", sums.noise.honest) / sums.units
-    facts = sums.noise.deviation("facts", sums.noise.honest) / sums.units
-    first = (2 * sqrt(2) if task == "binary" else 1.0) * facts / max(rows, 1.0)
-    gradient, tau = spread * _CLIP[task], signal_of(task)
-    # A hessian below its noise counts as its noise.
-    hessian = max(rows / 2, spread * _STEP_RATIO) * _HESSIAN[task]
-    trust = hessian**2 + (gradient / tau) ** 2
-    leaf = gradient * hessian / trust
-    # Trees correct the part of the initial score's error that exceeds their noise.
-    left = (1 - rate * rows / 2 * _HESSIAN[task] * hessian / trust) ** trees
-    return sqrt((min(first, _MAX_INITIAL[task]) * left) ** 2 + trees * (rate * leaf) ** 2)
+    task, noise = sums.task, sums.noise
+    random = np.random.default_rng(0)  # noqa: TID251  A simulation; nothing is released.
+    pair = np.array([0.0, 1.0] if task == "binary" else [0.0, 0.0])
+    exact = facts_of(pair, sums) * rows / 2
+    facts = random.normal(exact, noise.deviation("facts", noise.honest), (_SIMULATED, 2))
+    score = np.array([initial_of(each, task, sums.units)[1] for each in facts])
+    spread = noise.deviation("trees", noise.honest)
+    model, target = np.repeat(np.arange(_SIMULATED), 2), np.tile(pair, _SIMULATED)
+    for _ in range(sums.trees):
+        exact = leaf_sums(score[model], target, model, _SIMULATED, sums) * rows / 4
+        leaves = leaf_values(random.normal(exact, spread), sums, spread)
+        score += np.array(leaves) * (rate / LEAF_UNITS)
+    return float(np.sqrt(np.mean(np.square(score))))
 
 
 def _levels(rows: float, sums: Sums) -> int:
