@@ -23,11 +23,11 @@ from opboost_ops.extras.setup.federation_file import (
 from opboost_ops.extras.setup.federation_file import federate as join_offers
 from opboost_ops.extras.setup.keys import pin
 from opboost_ops.extras.setup.offers import init as init
+from opboost_ops.learning.federboost.declared import sum_guarantee
 from opboost_ops.pipeline.party import agreement
 from opboost_ops.pipeline.party.party_sites import federation_file, party_site_file, site_files
 from opboost_ops.pipeline.party.site_faults import MadePeople, site_faults
 from opboost_ops.pipeline.runner.exact_disclosures import exact_disclosures_of_run
-from opboost_ops.pipeline.steps.register import sum_guarantee
 from opboost_ops.privacy.consent.agreements import policy_after_agreement
 from opboost_ops.privacy.consent.changes import Change, changes, leaving
 from opboost_ops.privacy.ledger.budgets import ModelAccount

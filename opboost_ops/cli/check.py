@@ -83,7 +83,7 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
         for line in table_warnings(context, folder):
             print_line(line, "yellow")
     if declared.learning == "horizontal":
-        from opboost_ops.pipeline.steps.register import sum_guarantee
+        from opboost_ops.learning.federboost.declared import sum_guarantee
 
         if guarantee := sum_guarantee(declared):
             print(f"Sums have noise: {guarantee}.")

@@ -19,14 +19,13 @@ from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.store.store import open_store
 from opboost_ops.learning import metrics as scores
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.trainer import Frame, format_of, predict
+from opboost_ops.learning.boosters.trainer import Frame, format_of, parameters_of, predict
 from opboost_ops.learning.registry.importance import raw_columns
 from opboost_ops.pipeline.evaluation.tuning_search import with_tuned
 from opboost_ops.pipeline.inputs.model_columns import encode_label, frame_of, model_columns
 from opboost_ops.pipeline.inputs.raw_blocks import whole_table
 from opboost_ops.pipeline.runner.facts import read_artifact
 from opboost_ops.pipeline.stage import Home, PartyContext
-from opboost_ops.pipeline.steps.train import parameters_of
 
 
 def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: str) -> Any:

@@ -1,7 +1,17 @@
 """Training and prediction with any booster, on own values and other parties' dense ranks."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from opboost_ops.config.faults.training import objective_of
+from opboost_ops.config.parameters import MONOTONE
+from opboost_ops.config.training import (
+    BoosterTraining,
+    DPBoostTraining,
+    FederBoostTraining,
+    Training,
+)
 from opboost_ops.errors import ContractError
 from opboost_ops.learning.boosters.backend import (
     Backend,
@@ -9,7 +19,9 @@ from opboost_ops.learning.boosters.backend import (
     Model,
     ModelFormat,
     Parameters,
+    Private,
     Progress,
+    Stop,
     Trainer,
     silent,
 )
@@ -30,6 +42,7 @@ __all__ = [
     "format_of",
     "gains",
     "model_of",
+    "parameters_of",
     "predict",
     "shap_values",
     "train",
@@ -53,6 +66,50 @@ def format_of(trainer: str) -> ModelFormat:
         trainer: Name in the federation file.
     """
     return next((backend for name, backend in BACKENDS.items() if name == trainer), LightGBM())
+
+
+def parameters_of(
+    training: Training,
+    task: str,
+    classes: Sequence[str | int],
+    label_bounds: tuple[float, float] | None = None,
+) -> Parameters:
+    """Return the booster's parameters.
+
+    Args:
+        training: The declared training.
+        task: The label's task.
+        classes: The label's classes; empty for regression.
+        label_bounds: Declared bounds of a numeric label, which DPBoost needs.
+    """
+    private = None
+    if isinstance(training, DPBoostTraining):
+        private = Private(
+            epsilon=training.private.epsilon,
+            label_bounds=label_bounds if task == "regression" else None,
+            random=training.private.splits == "random",
+            delta=training.private.delta,
+        )
+    assert not isinstance(training, FederBoostTraining)
+    objective = ""
+    if isinstance(training, BoosterTraining) and training.objective:
+        objective = objective_of(training, task)
+    own = {name: value for name, value in training.parameters.items() if name != MONOTONE}
+    rounds = training.early_stopping
+    return Parameters(
+        task=task,  # type: ignore[arg-type]
+        classes=len(classes),
+        trees=training.trees,
+        learning_rate=training.learning_rate,
+        depth=training.depth,
+        seed=0,
+        trainer=training.trainer,
+        private=private,
+        objective=objective,
+        own=own,
+        monotone=training.parameters.get(MONOTONE, {}),
+        stop=Stop(rounds) if rounds else None,
+    )
 
 
 def backend_of(text: str) -> ModelFormat:

@@ -1,13 +1,16 @@
-"""The settings of horizontal learning in a federation file, and what its sums disclose."""
+"""The settings of horizontal learning in a federation file, and noise and disclosures of sums."""
 
 from opboost_ops.config.columns import shared_columns
 from opboost_ops.config.faults.training import honest_parties, sum_privacy_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.training import FederBoostTraining
+from opboost_ops.learning.boosters.trainer import parameters_of
 from opboost_ops.learning.federboost.federboost import Settings
 from opboost_ops.learning.federboost.histogram import Growth
 from opboost_ops.learning.federboost.objectives import Objective
-from opboost_ops.learning.federboost.private_federboost import BUCKETS, Private
+from opboost_ops.learning.federboost.private_federboost import BUCKETS, Private, noise_of
+from opboost_ops.learning.federboost.sum_noise import SumNoise
+from opboost_ops.learning.private import noisy_leaves
 
 
 def settings_of(federation: Federation) -> Settings:
@@ -39,6 +42,36 @@ def private_of(federation: Federation) -> Private | None:
     if declared is None:
         return None
     return Private(declared.epsilon, declared.delta, honest_parties(federation))
+
+
+def sum_noise_of(federation: Federation) -> SumNoise | None:
+    """Return the declared noise on the sums of a private training; None without a delta.
+
+    Args:
+        federation: The federation as declared.
+    """
+    training = federation.training
+    if (sums := private_of(federation)) is not None:
+        return noise_of(settings_of(federation), sums)
+    if training.private is None or training.trainer != "dpboost":
+        return None
+    label = federation.label
+    assert label is not None
+    parameters = parameters_of(training, label.task, label.classes or (), label.bounds)
+    return noisy_leaves.noise_of(parameters)
+
+
+def sum_guarantee(federation: Federation) -> str:
+    """Describe the guarantee of horizontal learning from noisy sums; empty for other training.
+
+    Args:
+        federation: The federation as declared.
+    """
+    if private_of(federation) is None:
+        return ""
+    noise = sum_noise_of(federation)
+    assert noise is not None
+    return noise.guarantee(len(federation.parties))
 
 
 def growth_of(federation: Federation) -> Growth:

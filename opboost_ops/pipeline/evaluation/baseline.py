@@ -23,12 +23,12 @@ from opboost_ops.learning import metrics, tuning
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.backend import Frame, Parameters, Stop, folds
 from opboost_ops.learning.boosters.lightgbm_backend import SAMPLE_ROWS
+from opboost_ops.learning.boosters.trainer import parameters_of
 from opboost_ops.learning.metrics import trial_score
 from opboost_ops.pipeline.evaluation.tuning_search import search, with_trial
 from opboost_ops.pipeline.home import baseline_cache, fingerprint, software
 from opboost_ops.pipeline.inputs.model_columns import LABEL, frame_of
 from opboost_ops.pipeline.stage import Context
-from opboost_ops.pipeline.steps.train import parameters_of
 
 #: Maximum training rows of the trials without `training.tuning`, and the number of parts: one
 #: validates, the others train.

@@ -14,14 +14,13 @@ from opboost_ops.learning.metrics import Interval
 from opboost_ops.learning.registry.registry import federation_in
 from opboost_ops.pipeline.evaluation.reference import (
     approved,
-    declaration_files,
     noisy_metrics_of,
     present_champion,
     recorded_metrics,
     reference_of,
+    version_files,
 )
 from opboost_ops.pipeline.stage import Context
-from opboost_ops.pipeline.steps.materialise import model_file
 
 #: Standard errors of a difference that a 95% interval detects in 80% of draws: 1.96 + 0.84.
 _DETECTED = 2.8
@@ -191,8 +190,8 @@ def unless_repeated(context: Context, model: str, decision: dict[str, Any]) -> d
         return decision
     registry = context.registry
     names = registry.names(champion)
-    new = {model_file(context): model.encode(), **declaration_files(context)}
-    if any(name not in names or registry.file(champion, name) != raw for name, raw in new.items()):
+    new = version_files(context, model).items()
+    if any(name not in names or registry.file(champion, name) != raw for name, raw in new):
         return decision
     why = (
         f"nothing has changed: the model is that of version {champion}, the champion, trained "

@@ -14,6 +14,7 @@ from opboost_ops.config.columns import EVERYONE, columns_of, shared_columns
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import OpBoostError
 from opboost_ops.learning import metrics
+from opboost_ops.learning.boosters.trainer import format_of
 from opboost_ops.learning.registry.registry import Registry, federation_in, has_model, model_in
 from opboost_ops.pipeline.stage import Context
 
@@ -159,14 +160,16 @@ def present_champion(context: Context) -> str | None:
     return None if champion == context.run else champion
 
 
-def declaration_files(context: Context) -> dict[str, bytes]:
-    """Return the declaration under which a version was trained, as files of the version.
+def version_files(context: Context, model: str) -> dict[str, bytes]:
+    """Return the files of a version with its model and the declaration it was trained under.
 
     Args:
         context: The label holder's context; in horizontal learning any party's.
+        model: The model's text.
     """
     plan = context.acceptance.plan
     return {
+        format_of(context.federation.training.trainer).file: model.encode(),
         "federation.json": context.federation.model_dump_json(indent=1).encode(),
         # New rows are scored under the agreement in force when the version was trained.
         "agreement.json": json.dumps(

@@ -29,7 +29,6 @@ from opboost_ops.pipeline.phases import ROUNDS
 from opboost_ops.pipeline.runner.disclosures import announce, announce_step, charge_sums
 from opboost_ops.pipeline.runner.publication import standing
 from opboost_ops.pipeline.stage import Home
-from opboost_ops.pipeline.steps.boost import patience_of
 from opboost_ops.privacy.ledger.query_counts import name_of
 from opboost_ops.tables.spill.files import whole_file
 
@@ -87,6 +86,15 @@ def open_mailbox(
     me = Identity(party.name, signer, secret, seed, experiment, draw, keys.decisions, stands)
     messages = Messages(me, party.store, conversation, patience_of(federation))
     return Mailbox(messages, home.folder / "rounds", today=lambda: day)
+
+
+def patience_of(federation: Federation) -> float:
+    """Return seconds that a party waits for another in a round: 15 minutes of a 12-hour timeout.
+
+    Args:
+        federation: The plan's federation.
+    """
+    return 3600 * federation.schedule.timeout_hours / 48
 
 
 def close_mailbox(

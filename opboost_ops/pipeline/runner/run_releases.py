@@ -12,10 +12,10 @@ import numpy as np
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.exchange.party_state import PartyState, open_state
+from opboost_ops.learning.federboost.declared import sum_noise_of
 from opboost_ops.pipeline.party.local_party import SEEDED, LocalParty, experiment_of
 from opboost_ops.pipeline.phases import stages_of
 from opboost_ops.pipeline.protocol import STEPS
-from opboost_ops.pipeline.steps.register import sum_noise_of
 from opboost_ops.privacy.declarations import declarations
 from opboost_ops.privacy.edge_charges import require_charged
 from opboost_ops.privacy.ledger.budgets import Budget

@@ -110,12 +110,3 @@ def model_text(ensemble: federboost.Ensemble, federation: Federation) -> str:
         ColumnText(c.name, c.bounds, c.threshold, c.keeps) for c in shared_columns(federation)
     ]
     return text_of(ensemble, settings_of(federation).objective, columns)
-
-
-def patience_of(federation: Federation) -> float:
-    """Return seconds that a party waits for another in a round: 15 minutes of a 12-hour timeout.
-
-    Args:
-        federation: The plan's federation.
-    """
-    return 3600 * federation.schedule.timeout_hours / 48

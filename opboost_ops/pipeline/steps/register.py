@@ -3,13 +3,9 @@
 import json
 import logging
 
-from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.learning.boosters.trainer import model_of
-from opboost_ops.learning.federboost.declared import private_of, settings_of
-from opboost_ops.learning.federboost.private_federboost import noise_of
-from opboost_ops.learning.federboost.sum_noise import SumNoise
-from opboost_ops.learning.private import noisy_leaves
+from opboost_ops.learning.federboost.declared import sum_guarantee, sum_noise_of
 from opboost_ops.learning.registry.card import make_card
 from opboost_ops.learning.registry.card_words import Promise
 from opboost_ops.learning.registry.importance import (
@@ -20,14 +16,13 @@ from opboost_ops.learning.registry.importance import (
 )
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pipeline.evaluation.held_out import SCORING
-from opboost_ops.pipeline.evaluation.reference import declaration_files
+from opboost_ops.pipeline.evaluation.reference import version_files
 from opboost_ops.pipeline.evaluation.tuning_search import TUNED
 from opboost_ops.pipeline.home import fingerprint, importance_cache, software
 from opboost_ops.pipeline.inputs.model_columns import frame_of
 from opboost_ops.pipeline.redaction import WORDS
 from opboost_ops.pipeline.stage import Context, Outcome
-from opboost_ops.pipeline.steps.materialise import materialised_model, model_file
-from opboost_ops.pipeline.steps.train import parameters_of
+from opboost_ops.pipeline.steps.materialise import materialised_model
 from opboost_ops.privacy.ledger.budgets import remaining_models
 from opboost_ops.reports.version_page import card_page
 
@@ -67,19 +62,17 @@ def register(context: Context) -> Outcome:
         tuned=context.home.json(TUNED) if context.home.has(TUNED) else None,
         promise=promise_of(context),
     )
-    file = model_file(context)
     evaluation, decision = context.home.json("evaluation"), context.home.json("gate")
     # A version's files stay the same when a run is repeated after another champion's promotion.
     gate_why = decision.get("gate_why", decision["why"])
     fitted = context.home.json(SCORING) if context.home.has(SCORING) else {}
     scoring = fitted.get(evaluation["mode"])
     files = {
-        file: model.encode(),
         "card.json": card.json_bytes(),
         "card.html": card_page(card, evaluation, scoring, gate_why).encode(),
         "evaluation.json": context.home.read("evaluation.json"),
         "columns.json": context.home.read("frame.json"),
-        **declaration_files(context),
+        **version_files(context, model),
     }
     if fitted:
         files[f"{SCORING}.json"] = context.home.read(f"{SCORING}.json")
@@ -127,36 +120,6 @@ def promise_of(context: Context) -> Promise | None:
     noise = sum_noise_of(context.federation)
     replaced = 2 * private.epsilon if noise is None else noise.replaced.epsilon
     return Promise(replaced, _further_models(context), sum_guarantee(context.federation))
-
-
-def sum_noise_of(federation: Federation) -> SumNoise | None:
-    """Return the declared noise on the sums of a private training; None without a delta.
-
-    Args:
-        federation: The federation as declared.
-    """
-    training = federation.training
-    if (sums := private_of(federation)) is not None:
-        return noise_of(settings_of(federation), sums)
-    if training.private is None or training.trainer != "dpboost":
-        return None
-    label = federation.label
-    assert label is not None
-    parameters = parameters_of(training, label.task, label.classes or (), label.bounds)
-    return noisy_leaves.noise_of(parameters)
-
-
-def sum_guarantee(federation: Federation) -> str:
-    """Describe the guarantee of horizontal learning from noisy sums; empty for other training.
-
-    Args:
-        federation: The federation as declared.
-    """
-    if private_of(federation) is None:
-        return ""
-    noise = sum_noise_of(federation)
-    assert noise is not None
-    return noise.guarantee(len(federation.parties))
 
 
 def _further_models(context: Context) -> str:

@@ -1,25 +1,17 @@
 """Step: training frame -> partial model, with ranks as thresholds on other parties' features."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from opboost_ops.config.columns import released_channels
-from opboost_ops.config.faults.training import objective_of
-from opboost_ops.config.parameters import MONOTONE
-from opboost_ops.config.training import (
-    BoosterTraining,
-    DPBoostTraining,
-    FederBoostTraining,
-    Training,
-)
 from opboost_ops.learning.boosters import lightgbm_backend, trainer
-from opboost_ops.learning.boosters.backend import Engine, Private, Rows, Stop
+from opboost_ops.learning.boosters.backend import Engine, Rows
 from opboost_ops.learning.boosters.dask_engine import DaskEngine
-from opboost_ops.learning.boosters.trainer import Parameters, format_of
+from opboost_ops.learning.boosters.trainer import Parameters, format_of, parameters_of
 from opboost_ops.learning.denoise import joint
 from opboost_ops.learning.private import noisy_leaves, sensitivity
 from opboost_ops.pipeline.evaluation.tuning_search import TUNED, search, with_trial
@@ -142,47 +134,3 @@ def partial_model(context: Context) -> str:
 
 def _partial(context: Context) -> str:
     return f"partial_{format_of(context.federation.training.trainer).file}"
-
-
-def parameters_of(
-    training: Training,
-    task: str,
-    classes: Sequence[str | int],
-    label_bounds: tuple[float, float] | None = None,
-) -> Parameters:
-    """Return the booster's parameters.
-
-    Args:
-        training: The declared training.
-        task: The label's task.
-        classes: The label's classes; empty for regression.
-        label_bounds: Declared bounds of a numeric label, which DPBoost needs.
-    """
-    private = None
-    if isinstance(training, DPBoostTraining):
-        private = Private(
-            epsilon=training.private.epsilon,
-            label_bounds=label_bounds if task == "regression" else None,
-            random=training.private.splits == "random",
-            delta=training.private.delta,
-        )
-    assert not isinstance(training, FederBoostTraining)
-    objective = ""
-    if isinstance(training, BoosterTraining) and training.objective:
-        objective = objective_of(training, task)
-    own = {name: value for name, value in training.parameters.items() if name != MONOTONE}
-    rounds = training.early_stopping
-    return Parameters(
-        task=task,  # type: ignore[arg-type]
-        classes=len(classes),
-        trees=training.trees,
-        learning_rate=training.learning_rate,
-        depth=training.depth,
-        seed=0,
-        trainer=training.trainer,
-        private=private,
-        objective=objective,
-        own=own,
-        monotone=training.parameters.get(MONOTONE, {}),
-        stop=Stop(rounds) if rounds else None,
-    )

@@ -13,9 +13,8 @@ import pytest
 from opboost_ops.errors import ContractError
 from opboost_ops.learning import metrics, tuning
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.trainer import model_of
+from opboost_ops.learning.boosters.trainer import model_of, parameters_of
 from opboost_ops.pipeline.inputs.model_columns import frame_of
-from opboost_ops.pipeline.steps.train import parameters_of
 from tests.federation import FIRST_RUN, Workspace
 from tests.integration.pipeline.scoring_data import HOLDERS, dataset
 from tests.party_state import entries_of
