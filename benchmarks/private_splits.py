@@ -24,18 +24,13 @@ import numpy as np
 
 from benchmarks import dp_ebm
 from benchmarks.measure import parser_of, show
-from benchmarks.papers.dpboost import DOMAIN, FOLDS, parameters_of
+from benchmarks.papers.dpboost import DOMAIN, FOLDS, LABELS, parameters_of
 from benchmarks.papers.one_table import OneTable
+from opboost_ops.config.training import DPBoostTraining
 from opboost_ops.extras.datasets import load
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.backend import Frame, Parameters
 from opboost_ops.learning.metrics import evaluate
-
-#: Parameters of random splits with epsilon alone.
-PURE = {"trees": 20, "depth": 4, "learning_rate": 0.5}
-
-#: Defaults with a delta.
-LEAVES = {"trees": 400, "depth": 6, "learning_rate": 0.15}
 
 #: S-BDT's delta and epsilons, and its mean metric at each: of the paper, and the best of all the
 #: settings that its repository's results (`*_rerun_results.csv`) chose by the same test folds.
@@ -139,23 +134,22 @@ def _numbers(text: str) -> list[float]:
 
 
 def _parameters(name: str, epsilon: float, delta: float) -> Parameters:
-    known = parameters_of({"dataset": name, "epsilon": epsilon, "trees": 1})
-    assert known.private is not None
-    private = replace(known.private, random=True, delta=delta)
-    return replace(known, private=private, **LEAVES)
+    """Random splits with the package's defaults of the other parameters."""
+    privacy = {"epsilon": epsilon, "delta": delta, "splits": "random"}
+    declared = DPBoostTraining.model_validate({"trainer": "dpboost", "private": privacy})
+    bounds = LABELS.get(name)
+    task, classes = ("regression", ()) if bounds else ("binary", (0, 1))
+    return trainer.parameters_of(declared, task, classes, bounds)
 
 
 def _ours(name: str, epsilon: float, delta: float) -> Scores:
-    if not delta:
-        return _pure(name, epsilon, "random")
     return _model(_parameters(name, epsilon, delta))
 
 
 def _pure(name: str, epsilon: float, kind: str) -> Scores:
-    known = parameters_of({"dataset": name, "epsilon": epsilon, "trees": 50})
-    assert known.private is not None
-    random = replace(known, private=replace(known.private, random=True), **PURE)
-    return _model(random if kind == "random" else known)
+    if kind == "random":
+        return _ours(name, epsilon, 0)
+    return _model(parameters_of({"dataset": name, "epsilon": epsilon, "trees": 50}))
 
 
 def _model(parameters: Parameters) -> Scores:

@@ -16,11 +16,11 @@ from benchmarks.papers.arena.vertical import boosted
 from benchmarks.papers.horizontal import DOMAIN, OBJECTIVE
 from benchmarks.papers.horizontal_private import NOISY, NoisyAlone
 from benchmarks.papers.two_parties import TwoParties
+from opboost_ops.config.training import DPBoostTraining
 from opboost_ops.exchange.rounds.protocol import Alone, Round
 from opboost_ops.extras.datasets.tables import FOLDER
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.backend import Frame, Parameters
-from opboost_ops.learning.boosters.backend import Private as Central
+from opboost_ops.learning.boosters.backend import Frame
 from opboost_ops.learning.federboost import federboost, private_federboost
 from opboost_ops.learning.federboost.federboost import Ensemble, Settings
 from opboost_ops.learning.federboost.histogram import Growth, Tree
@@ -264,11 +264,9 @@ def _shared_model(held: Pool, seed: int) -> Model:
     names = tuple(f"x{i}" for i in range(width))
     ends = tuple(float(end) + 0.5 for end in cell_ends(DOMAIN)[:-1])
     frame = Frame(names, held.matrix.astype(float), (), (), dict.fromkeys(names, ends))
-    parameters = Parameters(
-        task="binary", classes=2, trees=400, learning_rate=0.15,
-        depth=6, seed=seed, trainer="dpboost",
-        private=Central(epsilon=EPSILON, delta=DELTA, random=True),
-    )  # fmt: skip
+    privacy = {"epsilon": EPSILON, "delta": DELTA, "splits": "random"}
+    declared = DPBoostTraining.model_validate({"trainer": "dpboost", "private": privacy})
+    parameters = replace(trainer.parameters_of(declared, "binary", (0, 1)), seed=seed)
     made = private_trainer.fit(frame, held.label, parameters)
     text = model_text(made.trees, made.candidates, parameters, (0.0, 1.0), made.initial)
     auc = horizontal.auc(held.truth, trainer.predict(text, held.test.astype(float))) / 100
