@@ -188,7 +188,7 @@ def _charge_unnamed(state: PartyState, site: Site, policy: Policy, lost: Sequenc
     numbers = {
         evidence_of.checkpoint.number for evidence_of in lost if evidence_of.manifest is not None
     }
-    count, holders = 0, label_holders(state.agreements.read(), name)
+    count, holders = 0, label_holders(site, name)
     # Only a label holder sends to others than label holders; agreements may be lost as well.
     if len(numbers) < missing and (receiver in holders or site.party not in holders):
         for release in _possible(state, site, policy, federation, receiver):

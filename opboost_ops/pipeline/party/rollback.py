@@ -7,7 +7,6 @@ evidence.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import get_args
@@ -25,7 +24,7 @@ from opboost_ops.exchange.manifest import (
     is_run_id,
     parse_manifest,
 )
-from opboost_ops.exchange.party_state import LostDatabase, PartyState, agreements_of, open_state
+from opboost_ops.exchange.party_state import LostDatabase, PartyState, open_state
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import signed_by
 from opboost_ops.exchange.store.reads import heads_alone
@@ -111,8 +110,9 @@ def is_genuine(
 
 
 def signed_checkpoints(
-    site: Site, store: Store, federation: str, run: str, keys: Collection[str]
-) -> Iterator[Evidence]:
+    site: Site, store: Store, federation: str, run: str, keys: Collection[str],
+    holders: Collection[str],
+) -> Iterator[Evidence]:  # fmt: skip
     """Yield the checkpoints in a run's artifacts that a party has signed, also returned ones.
 
     Args:
@@ -121,17 +121,15 @@ def signed_checkpoints(
         federation: Name of the federation.
         run: The run's ID.
         keys: All keys that have signed for the party.
+        holders: All label holders that the party has agreed to.
     """
     listed = [place.split("/") for place in store.list(f"{federation}/{run}")]
     places = [parts for parts in listed if len(parts) == 4 and is_run_id(parts[1])]
-    holders: list[str] = []
-    with suppress(ConfigError):
-        holders += label_holders(agreements_of(site), federation)
     # For a party that has lost its agreements; anyone may have put a plan there.
-    holders += [parts[3] for parts in places if parts[2] == "plan"]
+    planned = [parts[3] for parts in places if parts[2] == "plan"]
 
     def receiver_of(checkpoint: Checkpoint, kind: Kind, about: str) -> str | None:
-        for holder in dict.fromkeys(holders):
+        for holder in dict.fromkeys((*holders, *planned)):
             towards = checkpoint_towards(kind, about, holder)
             if is_genuine(keys, site.party, federation, towards, checkpoint):
                 return towards
@@ -170,7 +168,7 @@ def unknown_checkpoints(
             to the middle of a run; None checks all.
     """
     checked: set[str] = set()
-    keys = signed_as(site, federation, site.party, None)
+    keys, holders = signed_as(site, federation, site.party, None), label_holders(site, federation)
     if recent is not None:
         dated_runs = state.checkpoints.runs(federation)
         checked = (state.ledger.runs(federation, CHECKPOINTED_KINDS) | set(dated_runs)) - set(
@@ -178,7 +176,7 @@ def unknown_checkpoints(
         )
     for run in store.runs(federation):
         if run not in checked:
-            signed = signed_checkpoints(site, store, federation, run, keys)
+            signed = signed_checkpoints(site, store, federation, run, keys, holders)
             yield from _lost(state, federation, list(signed))
 
 
@@ -240,8 +238,9 @@ def own_releases(state: PartyState, site: Site) -> Iterator[tuple[Manifest, str]
     store = open_store(site.store)
     for federation in _federations(state, site):
         keys = signed_as(site, federation, site.party, None)
+        holders = label_holders(site, federation)
         for run in store.runs(federation):
-            for item in signed_checkpoints(site, store, federation, run, keys):
+            for item in signed_checkpoints(site, store, federation, run, keys, holders):
                 if item.manifest is not None and item.manifest.releases:
                     yield item.manifest, item.receiver
 

@@ -49,19 +49,21 @@ def keys_in(agreement: Agreement) -> dict[str, PublicKeys]:
     }
 
 
-def label_holders(agreements: Agreements, federation: str) -> list[str]:
+def label_holders(site: Site, federation: str) -> list[str]:
     """Return the label holders of all agreements with a federation, newest agreement first.
 
     Args:
-        agreements: The party's agreements, withdrawn ones included.
+        site: The party's site. Withdrawn agreements count; damaged ones are reported elsewhere.
         federation: Name of the federation.
     """
-    return [
-        name
-        for agreement in reversed(agreements.of(federation))
-        for name, spec in agreement.content["federation"]["parties"].items()
-        if spec["role"] in ("label_holder", "active")
-    ]
+    with suppress(ConfigError):
+        return [
+            name
+            for agreement in reversed(agreements_of(site).of(federation))
+            for name, spec in agreement.content["federation"]["parties"].items()
+            if spec["role"] in ("label_holder", "active")
+        ]
+    return []
 
 
 def revoked(agreements: Agreements, federation: str) -> frozenset[str]:
