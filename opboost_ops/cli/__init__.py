@@ -93,5 +93,18 @@ def main() -> None:
         app(prog_name="opboost")
     except (OpBoostError, ConnectionError) as error:
         retry = "" if isinstance(error, OpBoostError) else " Run this again later."
-        typer.secho(f"Error: {error}{retry}", fg="red", err=True)
-        sys.exit(1)
+        problem = f"{error}{retry}"
+    except OSError as error:
+        problem = f"{error.filename or 'A file'}: {error.strerror}. Correct it, and run this again."
+    except Exception as error:
+        # Only commands that use SQLAlchemy import it.
+        if type(error).__name__ != "OperationalError":
+            raise
+        problem = (
+            f"The database failed ({getattr(error, 'orig', error)}). "
+            "Check its disk, its access rights, and what else uses it; then run this again."
+        )
+    else:
+        return
+    typer.secho(f"Error: {problem}", fg="red", err=True)
+    sys.exit(1)

@@ -62,7 +62,11 @@ class Database:
         full = False
         version = 0
         try:
-            engine = _sqlite(url) if url.startswith("sqlite") else sa.create_engine(url)
+            engine = (
+                _sqlite(url)
+                if url.startswith("sqlite")
+                else sa.create_engine(url, hide_parameters=True)
+            )
             self._engine = engine
             self._open: sa.Connection | None = None
             self._reader: sa.Connection | None = None
@@ -357,7 +361,13 @@ def has_tables(url: str) -> bool:
 def _sqlite(url: str) -> sa.Engine:
     # Engines are cached per process because they cache compiled statements, and compiling takes
     # longer than executing. Connections are not cached: they would not survive a fork.
-    engine = sa.create_engine(url, connect_args={"timeout": PATIENCE}, poolclass=sa.NullPool)
+    # Parameters have people's hashes; an error with its text may reach a terminal or a log.
+    engine = sa.create_engine(
+        url,
+        connect_args={"timeout": PATIENCE},
+        poolclass=sa.NullPool,
+        hide_parameters=True,
+    )
     sa.event.listen(engine, "connect", _disable_autobegin)
     return engine
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.privacy.ledger import database
@@ -36,6 +37,15 @@ def test_another_fault_is_not_told_as_a_full_disk(tmp_path: Path) -> None:
     (tmp_path / "ledger.sqlite").write_bytes(b"this is no database " * 100)
     with pytest.raises(ConfigError, match="cannot be opened"):
         Database(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
+
+
+def test_an_error_quotes_no_value_of_a_row(tmp_path: Path) -> None:
+    opened = Database(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
+    insert = sa.text("INSERT INTO none VALUES (:person)").bindparams(person="48151623")
+    with pytest.raises(sa.exc.DBAPIError) as caught:
+        opened.execute(insert)
+    opened.close()
+    assert "48151623" not in str(caught.value)
 
 
 @pytest.mark.parametrize("version", [VERSION + 1, 3])
