@@ -55,11 +55,13 @@ def test_all_faults_of_all_tables_at_once(workspace: Workspace) -> None:
     assert len(found) == 9
 
 
-def test_a_lost_secret_is_a_fault_of_its_party(workspace: Workspace) -> None:
+def test_a_lost_secret_and_a_broken_file_are_faults_of_their_parties(workspace: Workspace) -> None:
     """A new one would open no pins: the advice is a backup."""
     (workspace.folder / "bank" / "keys" / "noise.secret").unlink()
-    lost = faults(workspace)["bank/site.yaml:secret"]
-    assert "backup" in lost.suggestion
+    (workspace.folder / "shop" / "policy.yaml").write_text("version: [")
+    told = faults(workspace)
+    assert "backup" in told["bank/site.yaml:secret"].suggestion
+    assert "policy.yaml: is not valid YAML at line 2" in told["shop"].problem
 
 
 def test_what_scoring_needs(workspace: Workspace) -> None:

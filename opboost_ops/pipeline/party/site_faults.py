@@ -85,10 +85,10 @@ def _of_party(
     try:
         site, policy = load_party(file)
     except ConfigError as error:
-        inner = error.faults or (Fault("", error.problem, error.remedy),)
-        return [
-            Fault(f"{party}/{error.file}:{f.where}", f.problem, f.suggestion) for f in inner
-        ], None
+        inner = [
+            Fault(f"{party}/{error.file}:{f.where}", f.problem, f.suggestion) for f in error.faults
+        ]
+        return inner or [Fault(party, error.problem, error.remedy)], None
 
     def require_policy() -> None:
         nonlocal policy
