@@ -10,6 +10,7 @@ from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.pipeline.party.agreement import stopped
 from opboost_ops.privacy.consent.agreements import Agreements
+from opboost_ops.privacy.ledger.checkpoints import Checkpoint
 from opboost_ops.privacy.ledger.database import has_tables
 from opboost_ops.privacy.ledger.entries import LedgerEntry
 
@@ -28,6 +29,8 @@ class Present:
         forgotten: The people that it was asked to forget; see `ForgottenPeople.people`.
         withdrawn: Federations and digests of agreements that are no longer in force.
         stopped: Federations in which it has stopped taking part.
+        checkpoints: Its last checkpoints, with federation and receiver; also those of states that
+            earlier restores have moved aside.
         stores: Identity of the pinned store, by federation.
     """
 
@@ -37,6 +40,7 @@ class Present:
     forgotten: frozenset[str] = frozenset()
     withdrawn: frozenset[tuple[str, str]] = frozenset()
     stopped: frozenset[str] = frozenset()
+    checkpoints: Sequence[tuple[str, str, Checkpoint]] = ()
     stores: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -88,6 +92,7 @@ def present_of(state: PartyState, *, files: bool) -> Present:
         forgotten=state.forgotten.read().people,
         withdrawn=_not_in_force(agreements),
         stopped=frozenset(a.federation for a in agreed if stopped(state, a.federation)),
+        checkpoints=[*state.checkpoints.latest(), *state.checkpoints.returned(agreements.party)],
         stores={name: pin.identity for name, pin in state.stores.pins().items()},
     )
 

@@ -342,7 +342,7 @@ def _replace(
 
 
 def _carry_over(state: PartyState, site: Site, present: Present) -> None:
-    """Restore what must outlive a restore: forgotten people, withdrawals, stops, pinned stores."""
+    """Restore what must outlive it: forgotten people, withdrawals, stops, checkpoints, stores."""
     if state.forgotten.add(present.forgotten):
         state.releases.forget(present.forgotten)
     reason = "kept through a restore"
@@ -357,6 +357,9 @@ def _carry_over(state: PartyState, site: Site, present: Present) -> None:
     for federation in sorted(present.stopped):
         if stopped(state, federation) is None:
             state.audit.add("stopped", f"{federation}/home/act", site.party, detail=reason)
+    for federation, receiver, checkpoint in present.checkpoints:
+        if not state.checkpoints.knows(federation, receiver, checkpoint):
+            state.checkpoints.receive(federation, site.party, receiver, checkpoint)
     # A backup from before the first run must not unpin a store.
     for federation in present.stores.keys() - state.stores.pins().keys():
         state.stores.pin(federation, present.stores[federation])

@@ -178,6 +178,10 @@ def unknown_checkpoints(
         if run not in checked:
             signed = signed_checkpoints(site, store, federation, run, keys, holders)
             yield from _lost(state, federation, list(signed))
+    # A restore keeps the last checkpoints of the state that it has moved aside.
+    for name, receiver, checkpoint in state.checkpoints.returned(site.party):
+        if name == federation and not state.checkpoints.knows(name, receiver, checkpoint):
+            yield Evidence(federation, receiver, checkpoint, "the state before a restore")
 
 
 def first_unknown(state: PartyState, site: Site, store: Store) -> Iterator[Evidence]:

@@ -145,7 +145,7 @@ def standing(
     rows = KINDS[kind].columns == "released"
     if rows or state.checkpoints.of_run(name, receiver, run) is None:
         _require_not_rolled_back(state, party)
-    others = {receiver} if receiver != party.name else set(federation.parties)
+    others = {receiver} if receiver != party.name else set(federation.parties) - {receiver}
     received = state.checkpoints.received(name, holder)
     latest = {other: received[other] for other in sorted(others & received.keys())}
     key = noise.checkpoint_key(party.site.read_secret(), name, receiver)

@@ -228,6 +228,21 @@ class Checkpoints(Records):
         rows = self._database.rows(query)
         return {party: Checkpoint(**json.loads(text)) for party, text in rows}
 
+    def latest(self) -> list[tuple[str, str, Checkpoint]]:
+        """Return the latest issued checkpoint of each federation and receiver, in that order."""
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(_OWN).order_by(_OWN.c.number, _OWN.c.id)).all()
+        last = {(row.federation, row.receiver): row for row in rows}
+        return [
+            (*place, Checkpoint(number=row.number, head=row.head))
+            for place, row in sorted(last.items())
+        ]
+
+    def returned(self, party: str) -> list[tuple[str, str, Checkpoint]]:
+        """Return a party's checkpoints that `receive` has stored, as `latest` does."""
+        rows = self._database.rows(sa.select(_RECEIPTS).where(_RECEIPTS.c.party == party))
+        return [(r.federation, r.receiver, Checkpoint(**json.loads(r.checkpoint))) for r in rows]
+
     def receive(self, federation: str, party: str, receiver: str, checkpoint: Checkpoint) -> None:
         """Store another party's checkpoint, whose signature was verified, if it is the latest.
 

@@ -82,6 +82,22 @@ def test_a_run_under_way_sends_nothing_that_a_later_run_has_sent(
         under_way.step("bank", "desensitize")
 
 
+def test_what_was_there_is_missed_though_the_store_has_lost_it(
+    workspace: Workspace, tmp_path: Path, backup: Path, officer: Officer, opboost: Opboost
+) -> None:
+    """Else it would be drawn again, uncharged, if the label holder removes the last run."""
+    bank = workspace.folder / "bank"
+    workspace.all()
+    shutil.rmtree(workspace.folder / "exchange" / "credit_scoring" / workspace.run)
+    for _ in range(2):
+        done = opboost("restore", bank, backup, "--key", officer.file, "--yes")
+        assert "lacks checkpoint 2 of credit_scoring towards credit" in done.out
+    Workspace(workspace.folder, "0" * 15 + "3").open()
+    opboost("ledger", "recover", bank, "--yes")
+    assert "has lost nothing" in opboost("ledger", "recover", bank, "--yes").out
+    Workspace(workspace.folder, "0" * 15 + "4").all()
+
+
 @pytest.mark.slow
 def test_models_keep_their_order_and_their_champion(
     workspace: Workspace, tmp_path: Path, officer: Officer
