@@ -153,6 +153,22 @@ def test_yearly_opens_once_a_year_and_goes_on_where_it_does_not_fit(door: Door) 
     assert choice.release.opened == date(2027, 1, 1)
 
 
+def test_a_seed_repeats_the_ids_of_both_years(tmp_path: Path) -> None:
+    declared = (declaration(yearly=True),)
+
+    def ids_of_years(door: Door) -> list[str]:
+        door.budget(2 * float(declaration().loss) + 1e-9)
+        for run, day in enumerate((DAY, DAY.replace(year=DAY.year + 1)), 1):
+            request = door.request(run, people(MANY), declared, day)
+            seeded = replace(request, seed=b"seed", experiment=True)
+            door.releases.take(seeded, Budget(door.policy).releases)
+        return [release.id for release in door.releases.all()]
+
+    first, again = (ids_of_years(Door(tmp_path / name)) for name in ("first", "again"))
+    assert first == again
+    assert len(set(first)) == 2
+
+
 def test_of_two_runs_the_later_takes_the_pins_of_the_earlier(door: Door) -> None:
     declared = (declaration(),)
     late = door.request(2, people(MANY, 4), declared)
