@@ -292,6 +292,17 @@ def test_a_model_is_reserved_only_as_its_rule_allows(door: Door) -> None:
     assert door.ledger.entries() == [exact]
 
 
+def test_an_entry_waits_until_its_own_artifact_is_published(door: Door) -> None:
+    line = {"federation": "f", "run": "a" * 16, "party": "bank", "receiver": "credit", "rows": 1}
+    sent, waiting = (
+        LedgerEntry(**line, kind="shares", artifact=artifact * 64, account="exact")
+        for artifact in "bc"
+    )
+    door.ledger.reserve([sent, waiting], lambda *_: None)
+    door.ledger.commit(sent.artifact)
+    assert door.ledger.uncommitted() == [waiting]
+
+
 def test_a_pin_takes_the_bytes_that_its_domain_needs() -> None:
     for domain, size in ((DOMAIN, 1), (Domain(1, 300), 2)):
         assert declaration(domain).kind.itemsize == size
