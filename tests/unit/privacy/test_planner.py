@@ -5,13 +5,14 @@ import pytest
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
-from opboost_ops.mechanisms import Geometric
+from opboost_ops.mechanisms import BucketResponse, Geometric
 from opboost_ops.privacy.consent.guessing import Law
 from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.privacy.planner import (
     Candidate,
     Caps,
     candidates,
+    designed_under,
     expected_weighted_kendall,
     rank,
     with_declared,
@@ -63,6 +64,18 @@ def test_candidates_keep_guess_rates_and_use_them(caps: Caps) -> None:
             assert candidate.curve.loss[-1] != "inf"
             shares.append(candidate.curve.loss[-1] / caps.whole)
         assert 0.95 < max(shares) <= 1 + 1e-9, candidate.mechanism
+
+
+def test_bucket_responses_of_twice_as_many_buckets_each_are_compared() -> None:
+    found = [each.mechanism for each in candidates(Domain(1, 33), Caps(step=1.0))]
+    counts = [each.buckets for each in found if isinstance(each, BucketResponse)]
+    assert sorted(counts) == [2, 4, 8, 16, 32]
+
+
+def test_a_design_has_at_most_64_values() -> None:
+    for size in (64, 65):
+        designed = designed_under(Domain(1, size), Caps(0.1, 2.0))
+        assert (designed is not None) is (size == 64)
 
 
 def test_a_design_uses_a_guess_rate_as_well_as_a_far_cap() -> None:
