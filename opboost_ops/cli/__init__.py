@@ -95,8 +95,8 @@ def main() -> None:
         retry = "" if isinstance(error, OpBoostError) else " Run this again later."
         problem = f"{error}{retry}"
     except OSError as error:
-        where = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        problem = f"{where}. Correct it, and run this again."
+        cause = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        problem = f"{cause}. Correct it, and run this again."
     except Exception as error:
         # Only commands that use SQLAlchemy import it.
         if type(error).__name__ != "OperationalError":

@@ -52,7 +52,7 @@ def party_site_file(federation_file: Path, party: str) -> Path | None:
 def site_files(
     federation_file: Path, federation: Federation, *, every: bool = True
 ) -> dict[str, Path]:
-    """Return the path of the parties' ``site.yaml``; see `party_site_file`.
+    """Return the paths of the parties' ``site.yaml``; see `party_site_file`.
 
     Args:
         federation_file: Path of ``federation.yaml``.
@@ -63,11 +63,11 @@ def site_files(
         ConfigError: Parties have no site; the message names all of them.
     """
     files = {party: party_site_file(federation_file, party) for party in federation.parties}
-    known = {party: file for party, file in files.items() if file is not None}
-    missing = [f"{party} (set {site_variable(party)})" for party in files if party not in known]
-    if missing and (every or not known):
+    existing = {party: file for party, file in files.items() if file is not None}
+    missing = [f"{party} (set {site_variable(party)})" for party in files if party not in existing]
+    if missing and (every or not existing):
         raise ConfigError(f"No site.yaml is known for {', '.join(missing)}.")
-    return known
+    return existing
 
 
 def common_environment(sites: Mapping[str, Path]) -> dict[str, str]:
