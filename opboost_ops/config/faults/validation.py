@@ -65,14 +65,13 @@ def entry_faults(model: type[BaseModel], data: Any, errors: Sequence[Any]) -> li
         errors: Pydantic's errors.
     """
     faults: dict[tuple[str, bool], Fault] = {}
+    places = [[*location_in(data, error)] for error in errors if error["type"] != "literal_error"]
     for error in errors:
         # A mapping in place of a word: errors inside the mapping are more specific.
-        if (
-            error["type"] == "literal_error"
-            and isinstance(error["input"], dict)
-            and len(errors) > 1
-        ):
-            continue
+        if error["type"] == "literal_error" and isinstance(error["input"], dict):
+            place = [*location_in(data, error)]
+            if any(other[: len(place)] == place for other in places):
+                continue
         fault = _fault(model, data, error)
         kind = error["type"].endswith(("_type", "_parsing"))
         faults.setdefault((fault.where, kind) if kind else (str(fault), kind), fault)

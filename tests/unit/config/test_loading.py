@@ -60,6 +60,12 @@ def test_faults_of_shape_come_all_at_once(data: dict[str, Any]) -> None:
     assert len(faults) == 7
 
 
+def test_mappings_in_place_of_words_are_faults(data: dict[str, Any]) -> None:
+    data["version"] = {}
+    data["parties"]["bank"]["role"] = {}
+    assert set(faults_of(data)) == {"version", "parties.bank.role"}
+
+
 def test_faults_between_fields_come_all_at_once(data: dict[str, Any]) -> None:
     bank = data["parties"]["bank"]["features"]
     shop = data["parties"]["shop"]["features"]
