@@ -101,11 +101,11 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
                 print_line(f"{party}/{POLICY}: features.{name} has no budget", "red")
     for line in key_dates(declared):
         print(f"Keys of {line}.")
-    who = [party for party in scorers(declared) if party in contexts]
-    if who and not scoring_parties(declared, contexts):
+    lacking = [party for party in scorers(declared) if party in contexts]
+    if lacking and not scoring_parties(declared, contexts):
         print(
             f"No table of new rows is named: `opboost score` needs tables.{declared.name}.score "
-            f"in site.yaml of {', '.join(who)}."
+            f"in site.yaml of {', '.join(lacking)}."
         )
     require_agreed(path, declared, named=True)
     if elsewhere := [f"{p} ({site_variable(p)})" for p in declared.parties if p not in sites]:

@@ -150,7 +150,7 @@ def small_table(federation: Federation, parties: Parties) -> str | None:
         parties: Context and folder of ``site.yaml`` by party.
 
     Returns:
-        The warning; None if there are enough rows or the model has no delta.
+        The warning; None if there are enough rows, the model has no delta, or a party is missing.
     """
     training = federation.training
     if not isinstance(training, DPBoostTraining) or training.private.delta is None:

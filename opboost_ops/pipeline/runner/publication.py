@@ -142,8 +142,8 @@ def standing(
     """
     name, holder = federation.name, federation.label_holder
     receiver = checkpoint_towards(kind, about, holder)
-    rows = KINDS[kind].columns == "released"
-    if rows or state.checkpoints.of_run(name, receiver, run) is None:
+    sends_rows = KINDS[kind].columns == "released"
+    if sends_rows or state.checkpoints.of_run(name, receiver, run) is None:
         _require_not_rolled_back(state, party)
     others = {receiver} if receiver != party.name else set(federation.parties) - {receiver}
     received = state.checkpoints.received(name, holder)
@@ -156,7 +156,7 @@ def standing(
 
 
 def _require_not_rolled_back(state: PartyState, party: LocalParty) -> None:
-    """Require before a run's first artifact and its rows that the state is still the newest."""
+    """Require that the state is still the newest, before a run's first artifact and its rows."""
     for item in first_unknown(state, party.site, party.store):
         raise ContractError(
             f"The state of {party.name} was rolled back: its database does not know {item.where}.",
